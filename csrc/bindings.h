@@ -1,0 +1,33 @@
+// Shared by the bindings*.cpp files, which are the only ones that include nanobind. They convert arguments and
+// results, release the GIL and hold no logic.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+namespace gz {
+
+namespace nb = nanobind;
+
+template <class T>
+using Array1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using NumpyArray = nb::ndarray<nb::numpy, T>;
+
+// A capsule that keeps `owner` alive as long as an array over its memory lives.
+template <class T>
+nb::capsule keep_alive(std::shared_ptr<T> owner) {
+  return nb::capsule(new std::shared_ptr<T>(std::move(owner)),
+                     [](void* p) noexcept { delete static_cast<std::shared_ptr<T>*>(p); });
+}
+
+void bind_ingest(nb::module_& m);  // bindings_ingest.cpp
+
+}  // namespace gz

@@ -1,5 +1,5 @@
-// Shared by the bindings*.cpp files, which are the only ones that include nanobind. They convert arguments and
-// results, release the GIL and hold no logic.
+// Shared by the bindings*.cpp files, which are the only ones that include nanobind. They convert arguments
+// and results, release the GIL and hold no logic.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -8,6 +8,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>

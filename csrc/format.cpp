@@ -16,10 +16,10 @@ struct DTypeInfo {
 };
 
 constexpr DTypeInfo kDTypes[] = {
-    {DType::kBool, 1, "bool"},         {DType::kUInt8, 1, "uint8"},     {DType::kInt8, 1, "int8"},
-    {DType::kInt16, 2, "int16"},       {DType::kInt32, 4, "int32"},     {DType::kInt64, 8, "int64"},
-    {DType::kFloat16, 2, "float16"},   {DType::kBFloat16, 2, "bfloat16"}, {DType::kFloat32, 4, "float32"},
-    {DType::kFloat64, 8, "float64"},   {DType::kUInt32, 4, "uint32"},   {DType::kUInt64, 8, "uint64"},
+    {DType::kBool, 1, "bool"},       {DType::kUInt8, 1, "uint8"},       {DType::kInt8, 1, "int8"},
+    {DType::kInt16, 2, "int16"},     {DType::kInt32, 4, "int32"},       {DType::kInt64, 8, "int64"},
+    {DType::kFloat16, 2, "float16"}, {DType::kBFloat16, 2, "bfloat16"}, {DType::kFloat32, 4, "float32"},
+    {DType::kFloat64, 8, "float64"}, {DType::kUInt32, 4, "uint32"},     {DType::kUInt64, 8, "uint64"},
 };
 
 const DTypeInfo* find(DType t) {
@@ -46,7 +46,9 @@ class Checker {
 
   void preamble(uint64_t file_bytes, Kind expected) const {
     if (std::memcmp(h_.magic, kMagic, sizeof kMagic) != 0)
-      fail("not a gz file: the first 8 bytes are not gz's magic number (a GraphZero file? `gz ingest` converts)");
+      fail(
+          "not a gz file: the first 8 bytes are not gz's magic number (a GraphZero file? `gz ingest` "
+          "converts)");
     if (h_.byte_order != kByteOrder) fail("byte order mark is not 0x01020304: not written little-endian");
     if (h_.version != kVersion)
       fail("format version " + std::to_string(h_.version) + "; this gz reads version " +
@@ -54,10 +56,12 @@ class Checker {
     if (h_.header_bytes != kPage) fail("header size is " + std::to_string(h_.header_bytes) + ", not 4096");
     Header copy = h_;
     copy.checksum = 0;
-    if (xxh64(&copy, sizeof copy) != h_.checksum) fail("header checksum does not match: the header is damaged");
+    if (xxh64(&copy, sizeof copy) != h_.checksum)
+      fail("header checksum does not match: the header is damaged");
     if (h_.kind != expected) {
       const char* name = kind_name(h_.kind);
-      fail(std::string("is a ") + (name ? name : "file of unknown kind") + ", expected a " + kind_name(expected));
+      fail(std::string("is a ") + (name ? name : "file of unknown kind") + ", expected a " +
+           kind_name(expected));
     }
     if (h_.file_bytes != file_bytes)
       fail("is " + std::to_string(file_bytes) + " bytes long but its header says " +
@@ -68,7 +72,8 @@ class Checker {
       fail("reserved header bytes are not zero");
   }
 
-  // The section must hold exactly `count` items of `item_bytes`, inside the file, after the section before it.
+  // The section must hold exactly `count` items of `item_bytes`, inside the file, after the section before
+  // it.
   void section(const char* name, const Section& s, uint64_t count, size_t item_bytes) {
     const std::string what = std::string("section '") + name + "' ";
     uint64_t bytes, end;
@@ -90,7 +95,8 @@ class Checker {
 
   void dtype(const char* name, const Section& s, std::initializer_list<DType> allowed) const {
     if (std::find(allowed.begin(), allowed.end(), s.dtype) == allowed.end())
-      fail(std::string("section '") + name + "' has dtype " + dtype_name(s.dtype) + ", which is not allowed there");
+      fail(std::string("section '") + name + "' has dtype " + dtype_name(s.dtype) +
+           ", which is not allowed there");
   }
 
   void topology() {
@@ -127,7 +133,8 @@ class Checker {
   void feature() {
     const FeatureShape& f = h_.feature;
     if (h_.flags != 0) fail("has unknown flag bits set");
-    if (f.ndim < 1 || f.ndim > kMaxDims) fail("has " + std::to_string(f.ndim) + " dimensions; 1 to 8 are allowed");
+    if (f.ndim < 1 || f.ndim > kMaxDims)
+      fail("has " + std::to_string(f.ndim) + " dimensions; 1 to 8 are allowed");
     if (f.reserved != 0) fail("a reserved shape field is not zero");
     uint64_t count = 1;
     for (uint32_t d = 0; d < kMaxDims; ++d) {
@@ -136,8 +143,9 @@ class Checker {
         fail("its shape overflows 64 bits");
     }
     const Section& s = h_.sections[kData];
-    dtype("data", s, {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
-                      DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
+    dtype("data", s,
+          {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
+           DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
     section("data", s, count, dtype_bytes(s.dtype));
     for (size_t i = 1; i < kMaxSections; ++i) absent("reserved", h_.sections[i]);
   }

@@ -1,7 +1,8 @@
-// The bytes of .gl and .gd files: the one place that readers and writers share. docs/format.md says the same in
-// words; the static_asserts below pin it.
+// The bytes of .gl and .gd files: the one place that readers and writers share. docs/format.md says the same
+// in words; the static_asserts below pin it.
 //
-// A file is a 4096-byte header, then sections, each starting on a 4096-byte boundary. Everything is little-endian.
+// A file is a 4096-byte header, then sections, each starting on a 4096-byte boundary. Everything is
+// little-endian.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ enum class DType : uint32_t {
   kUInt64 = 12,  // topology only
 };
 
-size_t dtype_bytes(DType t);           // 0 for kNone and for values that are no dtype
-const char* dtype_name(DType t);       // numpy's name; "bfloat16" for the one numpy lacks
+size_t dtype_bytes(DType t);                     // 0 for kNone and for values that are no dtype
+const char* dtype_name(DType t);                 // numpy's name; "bfloat16" for the one numpy lacks
 DType dtype_from_name(const std::string& name);  // throws std::invalid_argument listing the names
 
 // Sections of a topology, by index. A feature has one section, kData.
@@ -52,8 +53,8 @@ inline constexpr size_t kData = 0;
 inline constexpr size_t kMaxSections = 8;
 
 enum Flags : uint64_t {
-  kSortedLists = 1,    // every neighbour list ascends by id
-  kIdsAreInRows = 2,   // kEdgeIds holds positions in the store's `in` topology (an `out` file of a store)
+  kSortedLists = 1,   // every neighbour list ascends by id
+  kIdsAreInRows = 2,  // kEdgeIds holds positions in the store's `in` topology (an `out` file of a store)
   kKnownFlags = 3,
 };
 
@@ -66,8 +67,8 @@ struct Section {
 };
 
 struct TopologyShape {
-  uint64_t num_nodes;     // the grouped end: destinations when direction is `in`
-  uint64_t num_other;     // the other end
+  uint64_t num_nodes;  // the grouped end: destinations when direction is `in`
+  uint64_t num_other;  // the other end
   uint64_t num_edges;
   uint64_t num_edge_ids;  // edge ids are below this
   Direction direction;
@@ -111,11 +112,15 @@ static_assert(sizeof(Header) == kPage);
 Header new_header(Kind kind);
 // Fills in the checksum. Call last, just before the header is written.
 void seal_header(Header& header);
-// Checks every rule that needs no data beyond the header, with overflow-safe arithmetic. `file_bytes` is the real
-// length of the file. Throws FormatError naming `path` and the rule.
+// Checks every rule that needs no data beyond the header, with overflow-safe arithmetic. `file_bytes` is the
+// real length of the file. Throws FormatError naming `path` and the rule.
 void check_header(const Header& header, uint64_t file_bytes, Kind expected, const std::string& path);
 
-inline uint64_t align_to_page(uint64_t offset) { return (offset + kPage - 1) / kPage * kPage; }
-inline bool fits_32_bits(uint64_t count) { return count <= uint64_t{1} << 32; }
+inline uint64_t align_to_page(uint64_t offset) {
+  return (offset + kPage - 1) / kPage * kPage;
+}
+inline bool fits_32_bits(uint64_t count) {
+  return count <= uint64_t{1} << 32;
+}
 
 }  // namespace gz

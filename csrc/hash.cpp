@@ -8,7 +8,8 @@
 namespace gz {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the store is little-endian; so must the machine be");
+static_assert(std::endian::native == std::endian::little,
+              "the store is little-endian; so must the machine be");
 
 constexpr uint64_t kP1 = 0x9E3779B185EBCA87ull;
 constexpr uint64_t kP2 = 0xC2B2AE3D27D4EB4Full;
@@ -23,8 +24,12 @@ T load(const unsigned char* p) {
   return v;
 }
 
-uint64_t round(uint64_t acc, uint64_t lane) { return std::rotl(acc + lane * kP2, 31) * kP1; }
-uint64_t merge(uint64_t acc, uint64_t lane_acc) { return (acc ^ round(0, lane_acc)) * kP1 + kP4; }
+uint64_t round(uint64_t acc, uint64_t lane) {
+  return std::rotl(acc + lane * kP2, 31) * kP1;
+}
+uint64_t merge(uint64_t acc, uint64_t lane_acc) {
+  return (acc ^ round(0, lane_acc)) * kP1 + kP4;
+}
 
 }  // namespace
 

@@ -48,7 +48,8 @@ std::shared_ptr<Mapping> Mapping::open(const std::string& path) {
 
 Mapping::Mapping(std::string path, int fd, uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {
   if (size_ == 0) return;
-  // MAP_NORESERVE: without it a mapping larger than RAM + swap is refused under the default overcommit policy.
+  // MAP_NORESERVE: without it a mapping larger than RAM + swap is refused under the default overcommit
+  // policy.
   void* p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd_, 0);
   if (p == MAP_FAILED) {
     writable_ = false;

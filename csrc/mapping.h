@@ -1,7 +1,7 @@
 // The only owner of open, mmap, madvise and munmap.
 //
-// A mapping is private and writable: writing through it changes the process's own copy of the page, never the file.
-// It is shared by everything that points into it and goes away with the last of them.
+// A mapping is private and writable: writing through it changes the process's own copy of the page, never the
+// file. It is shared by everything that points into it and goes away with the last of them.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class Mapping {
   // False where the kernel refused a writable private mapping (vm.overcommit_memory = 2).
   bool writable() const { return writable_; }
 
-  // Advice for the pages that [offset, offset + bytes) touches. Advice is a hint: a kernel that refuses is ignored.
+  // Advice for the pages that [offset, offset + bytes) touches. Advice is a hint: a kernel that refuses is
+  // ignored.
   void advise(uint64_t offset, uint64_t bytes, Advice advice) const;
   // How many bytes of the range are in memory now (mincore); for statistics.
   uint64_t resident_bytes(uint64_t offset, uint64_t bytes) const;
@@ -47,6 +48,8 @@ class Mapping {
 
 // Maps `path` and checks its header. The header of the result is at data().
 std::shared_ptr<Mapping> open_checked(const std::string& path, Kind kind);
-inline const Header& header_of(const Mapping& m) { return *reinterpret_cast<const Header*>(m.data()); }
+inline const Header& header_of(const Mapping& m) {
+  return *reinterpret_cast<const Header*>(m.data());
+}
 
 }  // namespace gz

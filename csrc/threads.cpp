@@ -73,13 +73,14 @@ thread_local bool inside_job = false;
 class Pool {
  public:
   void run(Job& job) {
+    const int wanted = job.helpers_wanted;
     {
       std::lock_guard lock(mutex_);
-      while (static_cast<int>(workers_.size()) < job.helpers_wanted) workers_.emplace_back([this] { work(); });
+      while (static_cast<int>(workers_.size()) < wanted) workers_.emplace_back([this] { work(); });
       jobs_.push_back(&job);
       posted_.fetch_add(1, std::memory_order_release);
     }
-    if (job.helpers_wanted == 1)
+    if (wanted == 1)
       wake_.notify_one();
     else
       wake_.notify_all();
@@ -137,14 +138,18 @@ class Pool {
   std::atomic<unsigned> posted_{0};
 };
 
-// Never destroyed: workers wait in it until the process ends. A forked child has none of the threads, so it gets a
-// new pool and keeps the parent's (reachable, untouched) beside it.
+// Never destroyed: workers wait in it until the process ends. A forked child has none of the threads, so it
+// gets a new pool and keeps the parent's (reachable, untouched) beside it.
 Pool* pool = nullptr;
 Pool* parents_pool = nullptr;
 std::atomic<int> thread_count{0};
 
-void before_fork() { pool->mutex().lock(); }
-void after_fork_in_parent() { pool->mutex().unlock(); }
+void before_fork() {
+  pool->mutex().lock();
+}
+void after_fork_in_parent() {
+  pool->mutex().unlock();
+}
 void after_fork_in_child() {
   parents_pool = pool;
   pool = new Pool;
@@ -186,8 +191,13 @@ void detail::run_chunks(size_t items, size_t grain, ChunkFn fn, void* context) {
     for (size_t begin = 0; begin < items; begin += grain) fn(context, begin, std::min(items, begin + grain));
     return;
   }
-  Job job{.fn = fn, .context = context, .items = items, .grain = grain, .helpers_wanted = threads - 1,
-          .error_mutex = {}, .error = {}};
+  Job job{.fn = fn,
+          .context = context,
+          .items = items,
+          .grain = grain,
+          .helpers_wanted = threads - 1,
+          .error_mutex = {},
+          .error = {}};
   the_pool().run(job);
   if (job.error) std::rethrow_exception(job.error);
 }

@@ -1,6 +1,11 @@
 #include "topology.h"
 
+#include <algorithm>
+#include <atomic>
+
+#include "check.h"
 #include "error.h"
+#include "threads.h"
 
 namespace gz {
 namespace {
@@ -42,16 +47,50 @@ std::shared_ptr<Topology> Topology::open(const std::string& path) {
   return t;
 }
 
+void Topology::degrees(const int64_t* nodes, size_t count, int64_t* out) const {
+  constexpr size_t kAhead = 16;
+  check_ids(nodes, count, num_nodes, "node");
+  parallel_for(count, 4096, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (i + kAhead < end) __builtin_prefetch(indptr + nodes[i + kAhead]);
+      out[i] = static_cast<int64_t>(edges_of(static_cast<uint64_t>(nodes[i])).size());
+    }
+  });
+}
+
+void Topology::list(int64_t node, PooledArray<int64_t>& neighbours, PooledArray<int64_t>& positions) const {
+  check_ids(&node, 1, num_nodes, "node");
+  const Range range = edges_of(static_cast<uint64_t>(node));
+  neighbours.resize(range.size());
+  positions.resize(range.size());
+  for (uint64_t i = 0; i < range.size(); ++i) {
+    if (indices[range.begin + i] >= num_other) damaged_index(range.begin + i);
+    neighbours[i] = static_cast<int64_t>(indices[range.begin + i]);
+    positions[i] = static_cast<int64_t>(range.begin + i);
+  }
+}
+
+uint64_t Topology::max_degree() const {
+  std::atomic<uint64_t> largest{0};
+  parallel_for(num_nodes, 1 << 16, [&](size_t begin, size_t end) {
+    uint64_t most = 0;
+    for (uint64_t v = begin; v < end; ++v) most = std::max(most, edges_of(v).size());
+    for (uint64_t seen = largest.load(); most > seen && !largest.compare_exchange_weak(seen, most);) {
+    }
+  });
+  return largest.load();
+}
+
 void Topology::damaged_indptr(uint64_t v) const {
-  throw FormatError(name, "indptr of node " + std::to_string(v) + " is damaged (" + std::to_string(indptr[v]) +
-                              " to " + std::to_string(indptr[v + 1]) + " of " + std::to_string(num_edges) +
-                              " edges); run `gz verify`");
+  throw FormatError(name, "indptr of node " + std::to_string(v) + " is damaged (" +
+                              std::to_string(indptr[v]) + " to " + std::to_string(indptr[v + 1]) + " of " +
+                              std::to_string(num_edges) + " edges); run `gz verify`");
 }
 
 void Topology::damaged_index(uint64_t position) const {
   throw FormatError(name, "the neighbour at position " + std::to_string(position) + " is node " +
-                              std::to_string(indices[position]) + ", but there are " + std::to_string(num_other) +
-                              "; run `gz verify`");
+                              std::to_string(indices[position]) + ", but there are " +
+                              std::to_string(num_other) + "; run `gz verify`");
 }
 
 }  // namespace gz

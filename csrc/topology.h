@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <type_traits>
 
+#include "buffers.h"
 #include "format.h"
 #include "mapping.h"
 
@@ -42,15 +42,15 @@ struct Topology {
   uint64_t num_edges = 0;
   uint64_t num_edge_ids = 0;
   Direction direction = Direction::kIn;
-  bool sorted = false;          // every list ascends
+  bool sorted = false;  // every list ascends
   bool ids_are_in_rows = false;
   const uint64_t* indptr = nullptr;
   IdArray indices;
-  IdArray edge_ids;             // empty: an edge's id is its position
+  IdArray edge_ids;  // empty: an edge's id is its position
   IdArray edge_positions;
   const float* weights = nullptr;
   const AliasEntry* alias = nullptr;
-  std::string name;                 // the file's path, or what the arrays are; for messages
+  std::string name;                   // the file's path, or what the arrays are; for messages
   std::shared_ptr<const void> owner;  // keeps the memory alive
   std::shared_ptr<Mapping> mapping;   // null for arrays
 
@@ -68,6 +68,12 @@ struct Topology {
       damaged_indptr(v);
     return r;
   }
+  // Degrees of `nodes`; throws std::out_of_range for an id outside the graph.
+  void degrees(const int64_t* nodes, size_t count, int64_t* out) const;
+  // Neighbours of one node and the positions of its edges, in stored order.
+  void list(int64_t node, PooledArray<int64_t>& neighbours, PooledArray<int64_t>& positions) const;
+  uint64_t max_degree() const;  // reads all of indptr
+
   [[noreturn]] void damaged_indptr(uint64_t v) const;
   [[noreturn]] void damaged_index(uint64_t position) const;
 };

@@ -1,0 +1,129 @@
+#include "buffers.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+namespace gz {
+namespace {
+
+constexpr size_t kHuge = size_t{2} << 20;
+constexpr size_t kSmallest = size_t{64} << 10;  // below this, malloc is as good
+
+// Sizes are rounded so that a later, slightly different size finds a kept block: four steps to each doubling.
+size_t rounded(size_t bytes) {
+  if (bytes <= kSmallest) return bytes;
+  size_t step = kSmallest / 4;
+  while (step * 8 < bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+void* map_block(size_t bytes) {
+  if (bytes < kHuge) {
+    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    return p;
+  }
+  // Large blocks start on a 2 MiB boundary so that huge pages can back them.
+  char* p = static_cast<char*>(
+      ::mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  const size_t skip = (kHuge - reinterpret_cast<uintptr_t>(p) % kHuge) % kHuge;
+  if (skip) ::munmap(p, skip);
+  if (kHuge - skip) ::munmap(p + skip + bytes, kHuge - skip);
+  ::madvise(p + skip, bytes, MADV_HUGEPAGE);
+  return p + skip;
+}
+
+uint64_t default_limit() {
+  const uint64_t ram = static_cast<uint64_t>(std::max(0l, ::sysconf(_SC_PHYS_PAGES))) *
+                       static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min<uint64_t>(uint64_t{1} << 30, ram / 16);
+}
+
+struct Pool {
+  std::mutex mutex;
+  std::map<size_t, std::vector<void*>> kept;  // by size
+  uint64_t bytes = 0;
+  uint64_t limit = default_limit();
+};
+
+// Never destroyed: arrays may die after static destructors have run.
+Pool& pool() {
+  static Pool* instance = [] {
+    pthread_atfork([] { pool().mutex.lock(); }, [] { pool().mutex.unlock(); }, [] { pool().mutex.unlock(); });
+    return new Pool;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t bytes) : capacity_(rounded(bytes)) {
+  if (bytes == 0) return;
+  if (capacity_ <= kSmallest) {
+    data_ = ::operator new(capacity_, std::align_val_t{64});
+    return;
+  }
+  {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    auto found = p.kept.find(capacity_);
+    if (found != p.kept.end() && !found->second.empty()) {
+      data_ = found->second.back();
+      found->second.pop_back();
+      p.bytes -= capacity_;
+      return;
+    }
+  }
+  data_ = map_block(capacity_);
+}
+
+Buffer::~Buffer() {
+  if (!data_) return;
+  if (capacity_ <= kSmallest) {
+    ::operator delete(data_, std::align_val_t{64});
+    return;
+  }
+  {
+    Pool& p = pool();
+    std::lock_guard lock(p.mutex);
+    if (p.bytes + capacity_ <= p.limit) {
+      p.kept[capacity_].push_back(data_);
+      p.bytes += capacity_;
+      return;
+    }
+  }
+  ::munmap(data_, capacity_);
+}
+
+uint64_t pool_limit() {
+  std::lock_guard lock(pool().mutex);
+  return pool().limit;
+}
+
+uint64_t pool_bytes() {
+  std::lock_guard lock(pool().mutex);
+  return pool().bytes;
+}
+
+void set_pool_limit(uint64_t bytes) {
+  Pool& p = pool();
+  std::lock_guard lock(p.mutex);
+  p.limit = bytes;
+  // Largest first: they are the fewest and free the most.
+  for (auto it = p.kept.rbegin(); it != p.kept.rend() && p.bytes > p.limit; ++it)
+    while (!it->second.empty() && p.bytes > p.limit) {
+      ::munmap(it->second.back(), it->first);
+      it->second.pop_back();
+      p.bytes -= it->first;
+    }
+}
+
+}  // namespace gz

@@ -1,0 +1,346 @@
+#include "pick.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rng.h"
+#include "threads.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kChunk = 512;  // frontier nodes per task
+constexpr size_t kAhead = 16;   // how far ahead indptr is prefetched
+constexpr size_t kBlock = 512;  // picks whose neighbours are in flight together
+
+uint64_t node_stream(const Frontier& f, size_t i, uint64_t stream) {
+  const uint64_t key = fold(stream, static_cast<uint64_t>(f.nodes[i]));
+  return f.batch ? fold(key, static_cast<uint64_t>(f.batch[i])) : key;
+}
+
+// Reads a row of weights as double.
+class WeightReader {
+ public:
+  WeightReader(const Topology& t, const Column& c) : topology_(t), column_(c) {}
+  double operator()(uint64_t position) const {
+    const uint64_t row = topology_.ids_are_in_rows ? topology_.edge_ids[position] : position;
+    if (row >= column_.size) [[unlikely]]
+      topology_.damaged_index(position);
+    const double w = column_.dtype == DType::kFloat32 ? static_cast<const float*>(column_.data)[row]
+                                                      : static_cast<const double*>(column_.data)[row];
+    if (!(w >= 0) || std::isinf(w)) [[unlikely]]
+      throw std::invalid_argument("the weight of edge " + std::to_string(row) + " is " + std::to_string(w) +
+                                  "; weights must be finite and not negative");
+    return w;
+  }
+
+ private:
+  const Topology& topology_;
+  const Column& column_;
+};
+
+int64_t load_time(const Column& c, uint64_t i) {
+  return c.dtype == DType::kInt64 ? static_cast<const int64_t*>(c.data)[i]
+                                  : static_cast<const int32_t*>(c.data)[i];
+}
+
+// What is picked where every edge of a node has to be looked at: weights, times. Scratch of one task.
+class ScanPicker {
+ public:
+  ScanPicker(const Topology& t, const PickOptions& o) : t_(t), o_(o), weight_(t, o.weights) {}
+
+  void operator()(const Frontier& f, size_t i, std::vector<int64_t>& out) {
+    const auto range = t_.edges_of(static_cast<uint64_t>(f.nodes[i]));
+    valid_.clear();
+    const bool temporal = f.seed_time && (o_.edge_time || o_.node_time);
+    if (temporal) {
+      const int64_t now = f.seed_time[f.batch[i]];
+      for (uint64_t e = range.begin; e < range.end; ++e)
+        if (in_time(e, now)) valid_.push_back(static_cast<int64_t>(e));
+    } else {
+      for (uint64_t e = range.begin; e < range.end; ++e) valid_.push_back(static_cast<int64_t>(e));
+    }
+    if (o_.fanout < 0) {
+      out.insert(out.end(), valid_.begin(), valid_.end());
+      return;
+    }
+    const size_t k = static_cast<size_t>(o_.fanout);
+    Rng rng(node_stream(f, i, o_.stream));
+    if (temporal && o_.strategy == TemporalStrategy::kLast)
+      take_last(k, out);
+    else if (o_.weights)
+      o_.replace ? draw_weighted(rng, k, out) : choose_weighted(rng, k, out);
+    else
+      take_uniform(rng, k, out);
+  }
+
+ private:
+  uint64_t row(uint64_t e) const { return t_.ids_are_in_rows ? t_.edge_ids[e] : e; }
+  int64_t time_of(uint64_t e) const {
+    const Column& c = o_.edge_time ? o_.edge_time : o_.node_time;
+    const uint64_t at = o_.edge_time ? row(e) : t_.indices[e];
+    if (at >= c.size) [[unlikely]]
+      t_.damaged_index(e);
+    return load_time(c, at);
+  }
+  bool in_time(uint64_t e, int64_t now) const { return time_of(e) <= now; }
+
+  void take_uniform(Rng& rng, size_t k, std::vector<int64_t>& out) {
+    const size_t n = valid_.size();
+    if (n == 0) return;
+    if (o_.replace) {
+      for (size_t j = 0; j < k; ++j) out.push_back(valid_[rng.below(n)]);
+    } else if (n <= k) {
+      out.insert(out.end(), valid_.begin(), valid_.end());
+    } else {
+      const size_t at = out.size();
+      out.resize(at + k);
+      choose_without_replacement(rng, n, k, out.data() + at);
+      for (size_t j = at; j < at + k; ++j) out[j] = valid_[static_cast<size_t>(out[j])];
+    }
+  }
+
+  // The k latest, whatever the stored order; of equal times the later stored. Given out in stored order.
+  void take_last(size_t k, std::vector<int64_t>& out) {
+    if (valid_.size() > k) {
+      const auto later = [&](int64_t a, int64_t b) {
+        const int64_t ta = time_of(static_cast<uint64_t>(a)), tb = time_of(static_cast<uint64_t>(b));
+        return ta != tb ? ta > tb : a > b;
+      };
+      std::nth_element(valid_.begin(), valid_.begin() + static_cast<ptrdiff_t>(k), valid_.end(), later);
+      valid_.resize(k);
+      std::sort(valid_.begin(), valid_.end());
+    }
+    out.insert(out.end(), valid_.begin(), valid_.end());
+  }
+
+  // Efraimidis and Spirakis 2006: the k largest of log(u) / w. An edge of weight 0 is never taken.
+  void choose_weighted(Rng& rng, size_t k, std::vector<int64_t>& out) {
+    keys_.clear();
+    for (int64_t e : valid_) {
+      const double w = weight_(static_cast<uint64_t>(e));
+      const double u = rng.unit_positive();
+      if (w > 0) keys_.push_back({std::log(u) / w, e});
+    }
+    if (keys_.size() > k) {
+      const auto larger = [](const Key& a, const Key& b) {
+        return a.key != b.key ? a.key > b.key : a.edge < b.edge;
+      };
+      std::nth_element(keys_.begin(), keys_.begin() + static_cast<ptrdiff_t>(k), keys_.end(), larger);
+      keys_.resize(k);
+      std::sort(keys_.begin(), keys_.end(), [](const Key& a, const Key& b) { return a.edge < b.edge; });
+    }
+    for (const Key& key : keys_) out.push_back(key.edge);
+  }
+
+  void draw_weighted(Rng& rng, size_t k, std::vector<int64_t>& out) {
+    keys_.clear();
+    double total = 0;
+    for (int64_t e : valid_) {
+      const double w = weight_(static_cast<uint64_t>(e));
+      if (w > 0) keys_.push_back({total += w, e});
+    }
+    if (keys_.empty()) return;
+    for (size_t j = 0; j < k; ++j) {
+      const double x = rng.unit() * total;
+      auto it = std::upper_bound(keys_.begin(), keys_.end(), x,
+                                 [](double v, const Key& key) { return v < key.key; });
+      out.push_back(it == keys_.end() ? keys_.back().edge : it->edge);
+    }
+  }
+
+  struct Key {
+    double key;
+    int64_t edge;
+  };
+  const Topology& t_;
+  const PickOptions& o_;
+  WeightReader weight_;
+  std::vector<int64_t> valid_;
+  std::vector<Key> keys_;
+};
+
+// Second half of every pick: positions are there, fetch the neighbours many at a time.
+template <class Id>
+void read_neighbours(const Topology& t, const Id* indices, const int64_t* positions, int64_t* neighbours,
+                     size_t n) {
+  for (size_t j = 0; j < n; ++j) {
+    const auto v = static_cast<uint64_t>(indices[positions[j]]);
+    if (v >= t.num_other) [[unlikely]]
+      t.damaged_index(static_cast<uint64_t>(positions[j]));
+    neighbours[j] = static_cast<int64_t>(v);
+  }
+}
+
+size_t take_count(uint64_t degree, const PickOptions& o) {
+  if (degree == 0) return 0;
+  if (o.fanout < 0) return degree;
+  const auto k = static_cast<uint64_t>(o.fanout);
+  return o.replace ? k : std::min(degree, k);
+}
+
+struct Outputs {
+  PooledArray<int64_t>& positions;
+  PooledArray<int64_t>& neighbours;
+  PooledArray<int64_t>& owners;
+
+  size_t grow(size_t by) const {
+    const size_t base = positions.size();
+    positions.resize(base + by);
+    neighbours.resize(base + by);
+    owners.resize(base + by);
+    return base;
+  }
+};
+
+// Turns counts into offsets in place; returns the sum.
+size_t to_offsets(PooledArray<uint64_t>& counts) {
+  size_t total = 0;
+  for (uint64_t& c : counts) {
+    const uint64_t n = c;
+    c = total;
+    total += n;
+  }
+  return total;
+}
+
+void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
+                  const Outputs& out) {
+  PooledArray<uint64_t> begins(f.size), degrees(f.size), offsets(f.size);
+  parallel_for(f.size, kChunk * 4, [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      if (i + kAhead < to) __builtin_prefetch(t.indptr + f.nodes[i + kAhead]);
+      const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
+      begins[i] = range.begin;
+      degrees[i] = range.size();
+      offsets[i] = take_count(range.size(), o);
+    }
+  });
+  const size_t base = out.grow(to_offsets(offsets) + 0), end = out.positions.size();
+  const auto offset = [&](size_t i) { return i < f.size ? base + offsets[i] : end; };
+
+  with_width(t.indices, [&](const auto* indices) {
+    parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
+      int64_t* const positions = out.positions.data();
+      size_t done = offset(from);  // neighbours are read up to here
+      for (size_t i = from; i < to; ++i) {
+        const size_t at = offset(i), count = offset(i + 1) - at;
+        const uint64_t begin = begins[i], degree = degrees[i];
+        int64_t* const p = positions + at;
+        if (o.fanout < 0 || (!o.replace && count == degree)) {
+          for (size_t j = 0; j < count; ++j) p[j] = static_cast<int64_t>(begin + j);
+        } else {
+          Rng rng(node_stream(f, i, o.stream));
+          if (o.replace)
+            for (size_t j = 0; j < count; ++j) p[j] = static_cast<int64_t>(rng.below(degree));
+          else
+            choose_without_replacement(rng, degree, count, p);
+          for (size_t j = 0; j < count; ++j) p[j] += static_cast<int64_t>(begin);
+        }
+        for (size_t j = 0; j < count; ++j) {
+          __builtin_prefetch(indices + p[j]);
+          out.owners[at + j] = first + static_cast<int64_t>(i);
+        }
+        const size_t ready = at + count;
+        if (ready - done >= kBlock || i + 1 == to) {
+          read_neighbours(t, indices, positions + done, out.neighbours.data() + done, ready - done);
+          done = ready;
+        }
+      }
+    });
+  });
+}
+
+void pick_by_scan(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
+                  const Outputs& out) {
+  constexpr size_t kScanChunk = 64;
+  const size_t chunks = (f.size + kScanChunk - 1) / kScanChunk;
+  std::vector<std::vector<int64_t>> picked(chunks);
+  PooledArray<uint64_t> counts(f.size);
+  parallel_for(chunks, 1, [&](size_t from, size_t to) {
+    ScanPicker picker(t, o);
+    for (size_t c = from; c < to; ++c)
+      for (size_t i = c * kScanChunk; i < std::min(f.size, (c + 1) * kScanChunk); ++i) {
+        const size_t before = picked[c].size();
+        picker(f, i, picked[c]);
+        counts[i] = picked[c].size() - before;
+      }
+  });
+  size_t total = 0;
+  for (const auto& chunk : picked) total += chunk.size();
+  size_t at = out.grow(total);
+  std::vector<size_t> starts(chunks);
+  for (size_t c = 0; c < chunks; ++c) {
+    starts[c] = at;
+    at += picked[c].size();
+  }
+  with_width(t.indices, [&](const auto* indices) {
+    parallel_for(chunks, 4, [&](size_t from, size_t to) {
+      for (size_t c = from; c < to; ++c) {
+        std::copy(picked[c].begin(), picked[c].end(), out.positions.data() + starts[c]);
+        for (int64_t p : picked[c]) __builtin_prefetch(indices + p);
+        size_t owner_at = starts[c];
+        for (size_t i = c * kScanChunk; i < std::min(f.size, (c + 1) * kScanChunk); ++i)
+          for (uint64_t j = 0; j < counts[i]; ++j) out.owners[owner_at++] = first + static_cast<int64_t>(i);
+        read_neighbours(t, indices, out.positions.data() + starts[c], out.neighbours.data() + starts[c],
+                        picked[c].size());
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out) {
+  if (n <= 64) {
+    uint64_t taken = 0;
+    for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
+      uint64_t r = rng.below(j + 1);
+      if (taken >> r & 1) r = j;
+      taken |= uint64_t{1} << r;
+      out[i] = static_cast<int64_t>(r);
+    }
+    return;
+  }
+  if (k <= 32) {
+    for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
+      auto r = static_cast<int64_t>(rng.below(j + 1));
+      if (std::find(out, out + i, r) != out + i) r = static_cast<int64_t>(j);
+      out[i] = r;
+    }
+    return;
+  }
+  // Large fanouts: the same draws, with an open-addressing set instead of a linear search.
+  const int bits = 64 - __builtin_clzll(k * 2 - 1);
+  std::vector<int64_t> set(size_t{1} << bits, -1);
+  const auto add = [&](int64_t v) {
+    for (size_t at = (static_cast<uint64_t>(v) * kGolden) >> (64 - bits);; at = (at + 1) & (set.size() - 1)) {
+      if (set[at] == v) return false;
+      if (set[at] < 0) {
+        set[at] = v;
+        return true;
+      }
+    }
+  };
+  for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
+    auto r = static_cast<int64_t>(rng.below(j + 1));
+    if (!add(r)) add(r = static_cast<int64_t>(j));
+    out[i] = r;
+  }
+}
+
+void pick(const Topology& topology, const Frontier& frontier, int64_t first_frontier,
+          const PickOptions& options, PooledArray<int64_t>& positions, PooledArray<int64_t>& neighbours,
+          PooledArray<int64_t>& owners) {
+  const Outputs out{positions, neighbours, owners};
+  if (frontier.size == 0 || options.fanout == 0) return;
+  if (options.weights || (frontier.seed_time && (options.edge_time || options.node_time)))
+    pick_by_scan(topology, frontier, first_frontier, options, out);
+  else
+    pick_uniform(topology, frontier, first_frontier, options, out);
+}
+
+}  // namespace gz

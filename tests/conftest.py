@@ -1,7 +1,7 @@
-"""What every test shares. Helpers live beside this file (graphs.py, reference.py), imported by their plain names.
+"""What every test shares. Its helpers, graphs.py and reference.py, are imported by their plain names.
 
-The test folders have no __init__.py: tests/dgl must never become importable as `dgl`. So test files need names
-that are unique in the whole tree.
+The test folders have no __init__.py: tests/dgl must never become importable as `dgl`. So test files need
+names that are unique in the whole tree.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # DGL writes a settings file under $HOME and prints a notice unless it is told its backend.
 os.environ.setdefault("DGLBACKEND", "pytorch")
 
+SEED = int(os.environ.get("GZ_TEST_SEED", "0"))
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -23,6 +25,22 @@ def pytest_configure(config):
             raise pytest.UsageError(
                 f"tests/{folder}/__init__.py would shadow the package it tests: remove it"
             )
+
+
+# No deadline: the machine may be busy. The same examples every time, unless `make soak` asks for new ones.
+settings.register_profile("test", deadline=None, derandomize=True)
+settings.register_profile("soak", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+
+def pytest_report_header():
+    return f"rng seed of the tests: {SEED}"
+
+
+@pytest.fixture
+def rng_seed() -> int:
+    """For tests that hold whatever the seed is: 0, or another in every round of `make soak`."""
+    return SEED
 
 
 @pytest.fixture(scope="session")

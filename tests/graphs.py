@@ -1,7 +1,7 @@
 """Graphs for the tests: a few drawn by hand, one generated with communities, and two real citation networks.
 
 Everything is plain numpy, so that what the engine is compared with was not made by it. An edge list is a pair
-(src, dst) of int64 arrays; its order is the original edge order, and an edge's original id is its place in it.
+(src, dst) of int64 arrays; its order is the original order, and an edge's original id is its place in it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def library() -> HeteroGraph:
 def community_graph(
     num_nodes: int = 2000, communities: int = 8, degree: int = 10, features: int = 16, seed: int = 0
 ) -> EdgeList:
-    """A graph a model can learn: heavy-tailed, four edges in five inside a community, features = centroid + noise."""
+    """A learnable graph: heavy tail, four edges in five inside a community, features = centroid + noise."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, communities, num_nodes)
     members = np.argsort(y, kind="stable")
@@ -175,7 +175,7 @@ def shared_data() -> Path | None:
 
 
 def citation_network(name: str) -> EdgeList:
-    """Cora or Citeseer, edges from the citing to the cited paper. Skips the test where the file is missing."""
+    """Cora or Citeseer, edges from the citing to the cited paper. Skips where the file is missing."""
     folder = shared_data()
     if folder is None or not (folder / f"{name}.npz").is_file():
         pytest.skip(f"{name}.npz not found: put it in ../shared/data or set GZ_TEST_DATA to its folder")

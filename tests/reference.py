@@ -1,7 +1,7 @@
 """A slow serial sampler whose correctness can be read off the page, and a judge of anybody's samples.
 
-`sample` follows the sampling semantics of docs/design.md, one node and one edge at a time. Where they leave nothing
-to chance (fanout < 0, or the caller's own `pick`) the engine must agree with it exactly. Where they do,
+`sample` follows the sampling semantics of docs/design.md, one node and one edge at a time. Where they leave
+nothing to chance (fanout < 0, or the caller's own `pick`) the engine must agree with it exactly. Where not,
 `check_sample` judges a result instead: is it one of the results that could have been drawn?
 
 A homogeneous graph is the heterogeneous case with one type, so there is one implementation of each.
@@ -286,7 +286,7 @@ def _first_difference(got: list, want: list) -> str:
 
 
 def check_sample(graph: Csc, seeds: Sequence[int], fanouts: Sequence[int], got, **options) -> None:
-    """The homogeneous case of `check_hetero_sample`: `got` has the fields of Sample, batch only when disjoint."""
+    """The homogeneous case of `check_hetero_sample`: `got` has the fields of Sample."""
     batch = getattr(got, "batch", None)
     wrapped = HeteroSample(
         {"node": got.nodes},

@@ -1,4 +1,4 @@
-"""The reference sampler against PyG's k_hop_subgraph and scipy, the judge against samples spoiled on purpose."""
+"""The reference sampler against PyG's k_hop_subgraph and scipy, the judge against spoiled samples."""
 
 from __future__ import annotations
 

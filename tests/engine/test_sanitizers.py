@@ -1,7 +1,7 @@
-"""The engine's own test program (engine_test.cpp, no Python) under AddressSanitizer, UBSan and ThreadSanitizer.
+"""The engine's own test program (engine_test.cpp, no Python) under Address-, UB- and ThreadSanitizer.
 
-Built by CMake in build/sanitize-*, which is kept, so only what changed is compiled again. A compiler without a
-sanitizer's runtime is the one reason to skip.
+Built by CMake in build/sanitize-*, which is kept, so only what changed is compiled again. A compiler without
+a sanitizer's runtime is the one reason to skip.
 """
 
 from __future__ import annotations

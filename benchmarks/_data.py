@@ -1,0 +1,108 @@
+"""The benchmarks' data, made once per scale and kept in the --data folder. It appears by rename, complete.
+
+edges.csv      "dst,src" lines; every converter groups by the first column
+graphzero.gl   made from edges.csv by GraphZero
+gz.gl          made from edges.csv by gz
+lists.npz      the same lists as indptr and indices, for DGL
+store          a gz store with the features
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import generate
+import numpy as np
+from _process import run_python
+
+
+def graphzero_code(csv: Path, out: Path) -> str:
+    """GraphZero's converter. `directed`: one list entry a line, as everywhere here."""
+    return f"graphzero.convert_csv_to_gl({str(csv)!r}, {str(out)!r}, directed=True)"
+
+
+def gz_code(csv: Path, out: Path, memory: str) -> str:
+    return f"gz.convert_csv_to_gl({str(csv)!r}, {str(out)!r}, directed=True, memory={memory!r})"
+
+
+class Data:
+    def __init__(self, folder: Path, scale: float):
+        self.graph = generate.Graph.scaled(scale)
+        self.folder = folder / f"scale-{scale:g}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def room_for(self, size: float) -> None:
+        """End with advice unless `size` bytes fit on the disk, with a little to spare."""
+        free = shutil.disk_usage(self.folder).free
+        if free < size * 1.1 + (1 << 30):
+            raise SystemExit(
+                f"{self.folder} has {free / 1e9:.1f} GB free and {size / 1e9:.1f} GB (and some) are needed: "
+                "give another folder with --data, or a smaller --scale"
+            )
+
+    def _make(self, name: str, size: float, write: Callable[[Path], object]) -> Path:
+        path = self.folder / name
+        if path.exists():
+            return path
+        self.room_for(size)
+        print(f"   preparing {path}, about {size / 1e9:.2f} GB")
+        # The suffix stays last: np.savez and converters look at it.
+        partial = path.with_name(f"partial-{os.getpid()}-{name}")
+        try:
+            write(partial)
+            partial.rename(path)
+        finally:
+            shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
+        return path
+
+    def csv(self) -> Path:
+        digits = len(str(self.graph.num_nodes)) + 1
+        size = self.graph.num_edges * 2 * digits
+        return self._make("edges.csv", size, lambda p: generate.write_csv(self.graph, p))
+
+    def graphzero(self) -> Path:
+        csv = self.csv()
+        size = self.graph.num_edges * 12 + self.graph.num_nodes * 8
+        return self._make(
+            "graphzero.gl", size, lambda p: run_python(graphzero_code(csv, p), setup="import graphzero")
+        )
+
+    def gz(self) -> Path:
+        csv = self.csv()
+        size = self.graph.num_edges * 4 + self.graph.num_nodes * 8
+        return self._make("gz.gl", size, lambda p: run_python(gz_code(csv, p, "2GB"), setup="import gz"))
+
+    def lists(self) -> tuple[np.ndarray, np.ndarray]:
+        """indptr and indices, int64, of the lists in edges.csv. Grouped by DGL, whose graph they become."""
+        size = self.graph.num_edges * 8 + self.graph.num_nodes * 8
+        with np.load(self._make("lists.npz", size, self._write_lists)) as z:
+            return z["indptr"], z["indices"]
+
+    def _write_lists(self, path: Path) -> None:
+        import dgl
+        import torch
+
+        src, dst = (torch.empty(self.graph.num_edges, dtype=torch.int64) for _ in range(2))
+        at = 0
+        for s, d in generate.edge_chunks(self.graph):
+            src[at : at + len(s)] = torch.from_numpy(s)
+            dst[at : at + len(d)] = torch.from_numpy(d)
+            at += len(s)
+        graph = dgl.graph((src, dst), num_nodes=self.graph.num_nodes)
+        indptr, indices, _ = graph.adj_tensors("csc")
+        np.savez(path, indptr=indptr.numpy(), indices=indices.numpy())
+
+    def store(self) -> Path:
+        """A gz store that holds the features "x" (and one edge, for a store has edges)."""
+        g = self.graph
+
+        def write(path: Path) -> None:
+            import gz
+
+            edge = (np.zeros(1, np.int64), np.zeros(1, np.int64))
+            gz.ingest(path, edges=edge, features={"x": generate.feature_chunks(g)}, num_nodes=g.num_nodes)
+
+        return self._make("store", 4.0 * g.num_nodes * g.num_features, write)

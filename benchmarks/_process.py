@@ -1,0 +1,110 @@
+"""Work in a process of its own: time, peak memory, a memory limit around it, an emptied page cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+# VmHWM belongs to the program that runs; getrusage's maxrss would include the parent it was forked from.
+_WRAPPER = """
+import json, sys, time
+def _memory(name):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(name))
+{setup}
+_before, _start = _memory("VmRSS"), time.perf_counter()
+{code}
+_seconds = time.perf_counter() - _start
+with open({out!r}, "w") as _f:
+    json.dump(dict(seconds=_seconds, rss_before=_before, rss_after=_memory("VmRSS"),
+                   peak_rss=_memory("VmHWM")), _f)
+"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    seconds: float  # of the code, imports and set-up not counted
+    rss_before: int
+    rss_after: int
+    peak_rss: int  # of the whole process, what it mapped and touched included
+
+
+def run_python(code: str, *, setup: str = "", limit: int | None = None) -> Usage:
+    """Run `code` in a fresh interpreter after `setup`, under a memory limit of `limit` bytes if given."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "usage.json")
+        program = _WRAPPER.format(setup=setup, code=code, out=out)
+        command = [sys.executable, "-c", program]
+        with memory_capped(limit) as enter:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                preexec_fn=enter,
+            )
+        if done.returncode:
+            raise RuntimeError(f"a benchmark process ended with {done.returncode}:\n{done.stdout[-4000:]}")
+        return Usage(**json.loads(Path(out).read_text()))
+
+
+def _groups() -> tuple[Path, str, str]:
+    """Where a memory cgroup can be made, the file that takes its limit, the file that takes its processes."""
+    v1 = Path("/sys/fs/cgroup/memory")
+    if (v1 / "memory.limit_in_bytes").exists():
+        return v1, "memory.limit_in_bytes", "cgroup.procs"
+    v2 = Path("/sys/fs/cgroup")
+    if "memory" in (v2 / "cgroup.controllers").read_text().split():
+        control = v2 / "cgroup.subtree_control"
+        if "memory" not in control.read_text().split():
+            control.write_text("+memory")
+        return v2, "memory.max", "cgroup.procs"
+    raise OSError("no memory controller under /sys/fs/cgroup")
+
+
+@contextmanager
+def memory_capped(limit: int | None) -> Iterator:
+    """A preexec_fn that puts the child under a limit; page cache it fills counts too. Needs root."""
+    if limit is None:
+        yield None
+        return
+    if os.geteuid() != 0:
+        raise PermissionError("a memory limit needs root: run the benchmark as root, or without one")
+    root, limit_file, members = _groups()
+    group = root / f"gz-bench-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / limit_file).write_text(str(limit))
+        swap = group / "memory.swap.max"
+        if swap.exists():
+            swap.write_text("0")
+        yield lambda: (group / members).write_text(str(os.getpid()))
+    finally:
+        group.rmdir()
+
+
+def drop_caches() -> bool:
+    """Empty the page cache, so that the next read comes from the disk. False where that is not allowed."""
+    os.sync()
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    except OSError:
+        return False
+    return True
+
+
+def warm(*paths: Path) -> None:
+    """Read files through, so that they are in the page cache as far as it holds them."""
+    buffer = bytearray(1 << 24)
+    for path in paths:
+        with open(path, "rb", buffering=0) as f:
+            while f.readinto(buffer):
+                pass

@@ -1,0 +1,92 @@
+"""300,000 random rows of 512 bytes: gather from a file in page cache, against torch on the same rows in RAM.
+
+Wanted: 4x `x[ids]`, and 1.7x `torch.index_select(..., out=preallocated)`. `gather` is measured with and
+without `out=`: the first target is for the plain call, the second for the one given its output.
+"""
+
+from __future__ import annotations
+
+import _common
+
+ROWS = 300_000
+TARGET_INDEX, TARGET_OUT = 4.0, 1.7
+
+
+def torch_contestants(x, batches, threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    rows = torch.from_numpy(x)
+    ids = [torch.from_numpy(b) for b in batches]
+    out = torch.empty((ROWS, x.shape[1]), dtype=rows.dtype)
+    return {
+        "torch x[ids]": lambda turn: rows[ids[turn]],
+        "torch index_select": lambda turn: torch.index_select(rows, 0, ids[turn]),
+        "torch index_select(out=)": lambda turn: torch.index_select(rows, 0, ids[turn], out=out),
+    }
+
+
+def gz_contestants(fs, batches, threads):
+    import numpy as np
+
+    import gz
+
+    gz.set_num_threads(threads)
+    out = np.empty((ROWS, fs.get_tensor().shape[1]), np.float32)
+    return {
+        "gz gather": lambda turn: fs.gather(batches[turn]),
+        "gz gather(out=)": lambda turn: fs.gather(batches[turn], out=out),
+    }
+
+
+def in_memory(graph):
+    """The matrix in RAM, made chunk by chunk."""
+    import generate
+    import numpy as np
+
+    x = np.empty((graph.num_nodes, graph.num_features), np.float32)
+    at = 0
+    for chunk in generate.feature_chunks(graph):
+        x[at : at + len(chunk)] = chunk
+        at += len(chunk)
+    return x
+
+
+def main() -> None:
+    args = _common.options(__doc__)
+    import numpy as np
+    from _data import Data
+    from _process import warm
+
+    data = Data(args.data, args.scale)
+    x = in_memory(data.graph)
+    rng = np.random.default_rng(1)
+    # One batch more than rounds: the unmeasured round takes the last.
+    batches = [rng.integers(0, data.graph.num_nodes, ROWS) for _ in range(args.repeat + 1)]
+    report = _common.Report(
+        "gather", args, rows=ROWS, row_bytes=x[0].nbytes, data_in="page cache (gz), RAM (torch)"
+    )
+    contestants = torch_contestants(x, batches, args.threads)
+    if not args.peers_only:
+        import gz
+
+        store = data.store()
+        warm(*(p for p in store.rglob("*") if p.is_file()))
+        fs = gz.open(str(store)).feature("x")
+        np.testing.assert_array_equal(fs.gather(batches[0]), x[batches[0]])
+        contestants |= gz_contestants(fs, batches, args.threads)
+    report.contest(
+        "gather",
+        contestants,
+        unit="GB/s",
+        work=ROWS * x[0].nbytes / 1e9,
+        targets=(
+            _common.Target("gz gather", ("torch x[ids]",), TARGET_INDEX),
+            _common.Target("gz gather(out=)", ("torch index_select(out=)",), TARGET_OUT),
+        ),
+    )
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Multi-hop sampling, warm: Graph.sample against DGL's NeighborSampler and GraphZero's fanout.
+
+Batches of 1024 seeds, fanouts [15, 10, 5], the same lists for everybody. Wanted: 2x DGL, 10x GraphZero.
+
+DGL runs as its users run it, NeighborSampler over an in-memory DGLGraph with no workers: fused and not,
+with 64-bit ids, its default, and with 32-bit ids (`g.int()`), which do the same work faster and are judged
+on their own. Its lists carry no edge-id table, which spares it reads. GraphZero samples hop by hop, numpy's
+unique makes the next frontier; relabelling, which gz and DGL do, is forgiven.
+"""
+
+from __future__ import annotations
+
+import _common
+
+FANOUTS = [15, 10, 5]
+BATCH = 1024
+TARGET_DGL, TARGET_GRAPHZERO = 2.0, 10.0
+
+
+def dgl_contestants(data, batches, threads):
+    import dgl
+    import torch
+
+    torch.set_num_threads(threads)
+    dgl.utils.set_num_threads(threads)
+    indptr, indices = (torch.from_numpy(a) for a in data.lists())
+    wide = dgl.graph(("csc", (indptr, indices, torch.empty(0, dtype=torch.int64))), num_nodes=len(indptr) - 1)
+    graphs = {"int64": wide, "int32": wide.int()}
+    # DGL lists fanouts from the outermost hop inwards.
+    samplers = {
+        "fused": dgl.dataloading.NeighborSampler(FANOUTS[::-1], fused=True),
+        "sample_neighbors + to_block": dgl.dataloading.NeighborSampler(FANOUTS[::-1], fused=False),
+    }
+
+    def contestant(graph, sampler):
+        seeds = [torch.from_numpy(b).to(graph.idtype) for b in batches]
+
+        def run(turn):
+            for s in seeds:
+                sampler.sample(graph, s)
+
+        return run
+
+    return {
+        f"dgl {how}, {width}": contestant(graph, sampler)
+        for width, graph in graphs.items()
+        for how, sampler in samplers.items()
+    }
+
+
+def graphzero_contestant(data, batches):
+    import graphzero
+    import numpy as np
+
+    graph = graphzero.Graph(str(data.graphzero()))
+
+    def run(turn):
+        for seeds in batches:
+            nodes = frontier = seeds
+            for fanout in FANOUTS:
+                picked = graph.batch_random_fanout(frontier.astype(np.uint64), fanout)
+                frontier = np.unique(picked)
+                nodes = np.concatenate([nodes, frontier])
+            np.unique(nodes)
+
+    return run
+
+
+def gz_contestant(data, batches, threads):
+    import gz
+
+    gz.set_num_threads(threads)
+    graph = gz.Graph(str(data.gz()))
+
+    def run(turn):
+        for i, seeds in enumerate(batches):
+            graph.sample(seeds, FANOUTS, rng_seed=turn * len(batches) + i)
+
+    return run
+
+
+def sizes(data, seeds) -> str:
+    """How big one batch is, so that a figure can be compared with another graph's."""
+    import dgl
+    import torch
+
+    indptr, indices = (torch.from_numpy(a) for a in data.lists())
+    graph = dgl.graph(
+        ("csc", (indptr, indices, torch.empty(0, dtype=torch.int64))), num_nodes=len(indptr) - 1
+    )
+    nodes, _, blocks = dgl.dataloading.NeighborSampler(FANOUTS[::-1]).sample(graph, torch.from_numpy(seeds))
+    return f"one batch: {len(nodes):,} nodes, {sum(b.num_edges() for b in blocks):,} edges (DGL's blocks)"
+
+
+def main() -> None:
+    args = _common.options(__doc__, batches=(20, "batches in a round"))
+    import numpy as np
+    from _data import Data
+
+    data = Data(args.data, args.scale)
+    report = _common.Report(
+        "sample", args, batch=BATCH, fanouts=FANOUTS, data_in="RAM (DGL), page cache (others)"
+    )
+    rng = np.random.default_rng(1)
+    # Below the highest id by a margin: GraphZero ends the process at an id it does not know.
+    ids = data.graph.num_nodes - data.graph.num_nodes // 1000
+    batches = [rng.choice(ids, BATCH, replace=False) for _ in range(args.batches)]
+    report.note(sizes(data, batches[0]))
+    contestants = {}
+    if not args.peers_only:
+        contestants["gz"] = gz_contestant(data, batches, args.threads)
+    peers = dgl_contestants(data, batches, args.threads)
+    contestants |= peers | {"graphzero + numpy unique": graphzero_contestant(data, batches)}
+    report.contest(
+        "sampling",
+        contestants,
+        unit="batches/s",
+        work=len(batches),
+        targets=(
+            *(
+                _common.Target("gz", tuple(p for p in peers if w in p), TARGET_DGL)
+                for w in ("int64", "int32")
+            ),
+            _common.Target("gz", ("graphzero + numpy unique",), TARGET_GRAPHZERO),
+        ),
+    )
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

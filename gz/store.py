@@ -1,0 +1,260 @@
+"""Store: a directory of topologies and columns, described by store.json."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from gz import _engine, manifest
+from gz._arrays import Ids, as_ids
+from gz.feature import FeatureStore
+from gz.graph import _SEED_MASK, Graph
+from gz.manifest import EdgeType
+
+Fanouts = Sequence[int] | Mapping[EdgeType, Sequence[int]]
+
+
+@dataclass(slots=True)
+class HeteroSample:
+    """A sampled neighbourhood of several types: as ``Sample``, with a dict by type in every field."""
+
+    nodes: dict[str, Ids]
+    src: dict[EdgeType, Ids]
+    dst: dict[EdgeType, Ids]
+    edge_ids: dict[EdgeType, Ids]
+    nodes_per_hop: dict[str, list[int]]
+    edges_per_hop: dict[EdgeType, list[int]]
+    batch: dict[str, Ids] | None
+    edge_rows: dict[EdgeType, Ids]
+
+
+class Store:
+    """A graph in files. Open it with ``gz.open``; files are mapped when they are first asked for.
+
+    Pickles by path, so that a worker process opens the files itself.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self._path = os.path.abspath(path)
+        if not os.path.isdir(self._path):
+            what = "is a file, not a store" if os.path.exists(self._path) else "there is no such store"
+            raise FileNotFoundError(f"{self._path}: {what}; `gz ingest {path} --edges ...` makes one")
+        if not os.path.exists(os.path.join(self._path, manifest.FILE_NAME)):
+            raise FileNotFoundError(f"{self._path}: not a gz store (it holds no {manifest.FILE_NAME})")
+        self._manifest = manifest.read(self._path)
+        self._open: dict[Any, Any] = {}
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def manifest(self) -> manifest.Manifest:
+        return self._manifest
+
+    @property
+    def is_homogeneous(self) -> bool:
+        return self._manifest.homogeneous
+
+    @property
+    def node_types(self) -> list[str]:
+        return list(self._manifest.nodes)
+
+    @property
+    def edge_types(self) -> list[EdgeType]:
+        return [e.type for e in self._manifest.edges]
+
+    def num_nodes(self, t: str | None = None) -> int:
+        """Nodes of type ``t``, or of all types."""
+        if t is None:
+            return sum(n.num_nodes for n in self._manifest.nodes.values())
+        return self._node(t).num_nodes
+
+    def num_edges(self, t: EdgeType | None = None) -> int:
+        """Edges of type ``t``, or of all types."""
+        if t is None:
+            return sum(e.num_edges for e in self._manifest.edges)
+        return self._manifest.edge(t).num_edges
+
+    def node_columns(self, t: str | None = None) -> list[str]:
+        return list(self._node(t).columns)
+
+    def edge_columns(self, t: EdgeType | None = None) -> list[str]:
+        return list(self._edge(t).columns)
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(f"{t}={n.num_nodes}" for t, n in self._manifest.nodes.items())
+        edges = ", ".join(f"{'/'.join(e.type)}={e.num_edges}" for e in self._manifest.edges)
+        return f"Store({self._path!r}, nodes: {nodes}; edges: {edges})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Store, (self._path,)
+
+    def graph(self, t: EdgeType | None = None, direction: str = "in") -> Graph:
+        """The topology of edge type ``t`` (may be left out when there is one), grouped for ``direction``."""
+        if direction not in ("in", "out"):
+            raise ValueError(f"direction is {direction!r}; choose 'in' or 'out'")
+        entry = self._edge(t)
+        file = entry.in_file if direction == "in" else entry.out_file
+        if file is None:
+            raise ValueError(
+                f"{self._path}: edge type {entry.type} is not stored in direction {direction!r}; "
+                f"ingest it with directions='both' (--directions both)"
+            )
+        in_graph = self.graph(entry.type) if direction == "out" and entry.in_file else None
+        return self._once(
+            ("graph", entry.type, direction), lambda: self._checked_graph(entry, file, in_graph)
+        )
+
+    def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore:
+        """Column ``name`` of a node type or, when ``t`` is an edge type, of an edge type.
+
+        ``t`` may be left out when there is one node type. Edge columns lie in the order of the topology.
+        """
+        if isinstance(t, tuple):
+            return self.edge_feature(name, t)
+        entry = self._node(t)
+        where = "the nodes" if t is None else f"node type {t!r}"
+        return self._column(name, entry.columns, entry.num_nodes, where, ("node", t or self.node_types[0]))
+
+    def edge_feature(self, name: str, t: EdgeType | None = None) -> FeatureStore:
+        entry = self._edge(t)
+        return self._column(name, entry.columns, entry.num_edges, f"edge type {entry.type}", entry.type)
+
+    def splits(self, t: str | None = None) -> list[str]:
+        return list(self._node(t).splits)
+
+    def split(self, name: str, t: str | None = None) -> Ids:
+        """The node ids of a split (``"train"``, ...), over the mapped file where they are int64."""
+        entry = self._node(t)
+        key = ("split", t or self.node_types[0])
+        column = self._column(name, entry.splits, None, f"the splits of {t or 'the nodes'}", key)
+        return as_ids(column.get_tensor(), f"split {name!r}")
+
+    def id_map(self, t: str | None = None) -> Any:
+        """Translates original ids to dense ones and back; for stores ingested with ``ids="map"``."""
+        entry = self._node(t)
+        if entry.id_map is None:
+            raise KeyError(f"{self._path}: node ids are dense; the store was not ingested with ids='map'")
+        from gz.id_map import IdMap
+
+        spec = entry.id_map
+        return self._once(("id_map", t or self.node_types[0]), lambda: IdMap(self._path, spec))
+
+    def sample(
+        self,
+        seeds: Mapping[str, ArrayLike],
+        fanouts: Fanouts,
+        replace: bool = False,
+        rng_seed: int = 0,
+        disjoint: bool = False,
+        direction: str = "in",
+    ) -> HeteroSample:
+        """Samples over all edge types at once: ``seeds`` by node type, ``fanouts`` for all or by edge type."""
+        types = self.node_types
+        by_edge = fanouts if isinstance(fanouts, Mapping) else dict.fromkeys(self.edge_types, fanouts)
+        for t in by_edge:
+            self._edge(t)
+        graphs = {t: self.graph(t, direction) for t in self.edge_types if t in by_edge}
+        order = list(graphs)
+        edge_args = []
+        for t, graph in graphs.items():
+            frontier, neighbour = (t[2], t[0]) if direction == "in" else (t[0], t[2])
+            ends = types.index(frontier), types.index(neighbour)
+            args = (
+                graph._topology,
+                *ends,
+                [int(k) for k in by_edge[t]],
+                graph._ids_topology,
+                None,
+                None,
+                None,
+            )
+            edge_args.append(args)
+        for t in seeds:
+            self._node(t)
+        seed_args = [(types.index(t), as_ids(s, f"seeds of {t!r}"), None) for t, s in seeds.items()]
+        nodes, edges = _engine.sample(
+            [self.num_nodes(t) for t in types],
+            edge_args,
+            seed_args,
+            replace=replace,
+            disjoint=disjoint,
+            rng_seed=rng_seed & _SEED_MASK,
+        )
+        near, far = (1, 0) if direction == "out" else (0, 1)
+        return HeteroSample(
+            nodes={t: n[0] for t, n in zip(types, nodes, strict=True)},
+            src={t: e[near] for t, e in zip(order, edges, strict=True)},
+            dst={t: e[far] for t, e in zip(order, edges, strict=True)},
+            edge_ids={t: e[2] if e[3] is None else e[3] for t, e in zip(order, edges, strict=True)},
+            nodes_per_hop={t: n[2] for t, n in zip(types, nodes, strict=True)},
+            edges_per_hop={t: e[4] for t, e in zip(order, edges, strict=True)},
+            batch={t: n[1] for t, n in zip(types, nodes, strict=True)} if disjoint else None,
+            edge_rows={t: e[2] for t, e in zip(order, edges, strict=True)},
+        )
+
+    # ---- inside ----
+
+    def _node(self, t: str | None) -> manifest.NodeEntry:
+        nodes = self._manifest.nodes
+        if t is None:
+            if len(nodes) != 1:
+                raise ValueError(f"{self._path}: name one of the node types {self.node_types}")
+            return next(iter(nodes.values()))
+        if t not in nodes:
+            raise KeyError(f"no node type {t!r}; the store has {self.node_types}")
+        return nodes[t]
+
+    def _edge(self, t: EdgeType | None) -> manifest.EdgeEntry:
+        if t is None:
+            if len(self._manifest.edges) != 1:
+                raise ValueError(f"{self._path}: name one of the edge types {self.edge_types}")
+            return self._manifest.edges[0]
+        return self._manifest.edge(t)
+
+    def _once(self, key: Any, make: Any) -> Any:
+        if key not in self._open:
+            self._open[key] = make()
+        return self._open[key]
+
+    def _checked_graph(self, entry: manifest.EdgeEntry, file: str, in_graph: Graph | None) -> Graph:
+        graph = Graph(Path(self._path) / file, _in_graph=in_graph)
+        expected = (self.num_nodes(entry.type[0]), self.num_nodes(entry.type[2]), entry.num_edges)
+        found = (graph.num_src, graph.num_dst, graph.num_edges)
+        if found != expected:
+            raise _engine.FormatError(
+                f"{graph.path}: has (sources, destinations, edges) {found}, but store.json says {expected}"
+            )
+        return graph
+
+    def _column(
+        self, name: str, columns: Mapping[str, manifest.ColumnEntry], rows: int | None, where: str, key: Any
+    ) -> FeatureStore:
+        if name not in columns:
+            raise KeyError(f"no column {name!r} for {where}; there are {sorted(columns)}")
+        return self._once(("column", key, name), lambda: self._checked_column(columns[name], rows))
+
+    def _checked_column(self, entry: manifest.ColumnEntry, rows: int | None) -> FeatureStore:
+        column = FeatureStore(entry.path(self._path))
+        if rows is not None and len(column) != rows:
+            raise _engine.FormatError(f"{column.path}: has {len(column)} rows, but store.json says {rows}")
+        return column
+
+
+def open_store(path: str | os.PathLike[str], cache: str | int = "auto") -> Store:
+    """Opens a store, at any size, at once: only ``store.json`` is read.
+
+    Args:
+        path: the directory that ``gz.ingest`` wrote.
+        cache: ``"auto"`` or 0. Rows are served through the mapping and the kernel's page cache; a row cache with a
+            budget of its own is not part of this version.
+    """
+    if cache not in ("auto", 0):
+        raise ValueError(f"cache is {cache!r}; this version knows 'auto' and 0")
+    return Store(path)

@@ -65,7 +65,9 @@ struct Loaded {
   const BucketJob& job;
 
   const char* at(size_t i) const { return records.data() + i * bytes; }
-  uint64_t node(size_t i) const { return job.by_other ? job.nodes_begin : load_id(at(i), wide, 0) + job.key_base; }
+  uint64_t node(size_t i) const {
+    return job.by_other ? job.nodes_begin : load_id(at(i), wide, 0) + job.key_base;
+  }
   uint64_t other(size_t i) const {
     return job.by_other ? load_id(at(i), wide, 0) + job.key_base : load_id(at(i), wide, 1);
   }
@@ -120,7 +122,12 @@ template <class Key>
 class ListBuilder {
  public:
   ListBuilder(const Loaded& l, const EdgeRules& rules, bool wide_indices, bool track, BucketResult& out)
-      : l_(l), rules_(rules), layout_(l.job.edges->layout()), wide_indices_(wide_indices), track_(track), out_(out) {}
+      : l_(l),
+        rules_(rules),
+        layout_(l.job.edges->layout()),
+        wide_indices_(wide_indices),
+        track_(track),
+        out_(out) {}
 
   // `keys` are the records of node v in order of arrival.
   void add(uint64_t v, Key* begin, Key* end) {
@@ -156,8 +163,8 @@ class ListBuilder {
     }
   }
 
-  // Edges with the same two ends, in order of arrival, input edges before reverses. Calls keep(edge) for those that
-  // stay and notes for the others where their survivor is.
+  // Edges with the same two ends, in order of arrival, input edges before reverses. Calls keep(edge) for
+  // those that stay and notes for the others where their survivor is.
   template <class Keep>
   void group(uint64_t v, Key* a, Key* b, Keep&& keep) {
     if (rules_.self_loops == SelfLoops::kRemove && other_of(*a) == v) return;
@@ -208,7 +215,8 @@ class ListBuilder {
     const char* r = l_.at(record_of(k));
     put(other_of(k), layout_.has_seq ? load_u64(r + layout_.seq_offset(l_.wide)) : 0);
     if (layout_.payload)
-      std::memcpy(out_.payload.data() + out_.count * layout_.payload, r + layout_.payload_offset(l_.wide), layout_.payload);
+      std::memcpy(out_.payload.data() + out_.count * layout_.payload, r + layout_.payload_offset(l_.wide),
+                  layout_.payload);
     note_input(k, out_.count);
     return out_.count++;
   }
@@ -216,14 +224,16 @@ class ListBuilder {
   void emit_loop(uint64_t v) {
     put(v, kAddedLoop);
     if (layout_.payload)
-      std::memcpy(out_.payload.data() + out_.count * layout_.payload, rules_.loop_payload.data(), layout_.payload);
+      std::memcpy(out_.payload.data() + out_.count * layout_.payload, rules_.loop_payload.data(),
+                  layout_.payload);
     ++out_.added_loops;
     ++out_.count;
   }
 
   void note_input(Key k, size_t place) {
     if (!track_ || record_of(k) >= l_.originals) return;
-    out_.input_ids.as<uint64_t>()[out_.num_inputs] = load_u64(l_.at(record_of(k)) + layout_.seq_offset(l_.wide));
+    out_.input_ids.as<uint64_t>()[out_.num_inputs] =
+        load_u64(l_.at(record_of(k)) + layout_.seq_offset(l_.wide));
     out_.input_places.as<uint64_t>()[out_.num_inputs++] = place;
   }
 
@@ -253,12 +263,13 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
 
 }  // namespace
 
-uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide, const EdgeRules& rules) {
+uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide,
+                       const EdgeRules& rules) {
   const uint64_t node_bytes = nodes * 24;
   if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4) + kReadStep * layout.bytes(wide);
   if (rules.self_loops == SelfLoops::kAdd) count += nodes;
-  const uint64_t per_record = layout.bytes(wide) + (wide ? 16 : 8) + 8 + 2 * layout.payload + (layout.has_seq ? 24 : 0) +
-                              (rules.sort_by_id || rules.plain() ? 0 : 12);
+  const uint64_t per_record = layout.bytes(wide) + (wide ? 16 : 8) + 8 + 2 * layout.payload +
+                              (layout.has_seq ? 24 : 0) + (rules.sort_by_id || rules.plain() ? 0 : 12);
   return node_bytes + count * per_record + kReadStep * layout.bytes(wide);
 }
 

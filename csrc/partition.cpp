@@ -49,7 +49,8 @@ void scatter(const RecordBatch& b, const RecordLayout& layout, Partition::Block&
   const In* other = static_cast<const In*>(b.other);
   const unsigned shift = block.shift;
   std::vector<uint32_t>& starts = block.starts;
-  // starts[k + 2] counts bucket k, becomes the start of k + 1 ... so that after the pass starts[k] is in place.
+  // starts[k + 2] counts bucket k, becomes the start of k + 1 ... so that after the pass starts[k] is in
+  // place.
   for (size_t i = 0; i < b.count; ++i) ++starts[(key[i] >> shift) + 2];
   for (size_t k = 2; k < starts.size(); ++k) starts[k] += starts[k - 1];
   char* out = block.data.data();
@@ -96,7 +97,9 @@ unsigned shift_for(uint64_t limit) {
 Partition::Partition(std::shared_ptr<SpillFile> spill, RecordLayout layout, size_t memory)
     : spill_(std::move(spill)), layout_(layout), memory_(memory) {}
 
-void Partition::expect_keys(uint64_t limit) { shift_ = std::max(shift_, shift_for(limit)); }
+void Partition::expect_keys(uint64_t limit) {
+  shift_ = std::max(shift_, shift_for(limit));
+}
 
 Partition::Block Partition::make_block(const RecordBatch& batch) const {
   Block block;
@@ -181,7 +184,8 @@ void Partition::spill() {
   // Buckets in groups of about kWriteBytes, so that each task writes one long stretch.
   std::vector<uint64_t> groups{0};
   for (uint64_t k = 0; k < buckets; ++k)
-    if ((run.starts[k + 1] - run.starts[groups.back()]) * bytes >= kWriteBytes || k + 1 == buckets) groups.push_back(k + 1);
+    if ((run.starts[k + 1] - run.starts[groups.back()]) * bytes >= kWriteBytes || k + 1 == buckets)
+      groups.push_back(k + 1);
   parallel_for(groups.size() - 1, 1, [&](size_t g, size_t end) {
     Buffer buffer(kWriteBytes);
     for (; g < end; ++g) {
@@ -234,7 +238,8 @@ uint64_t Partition::bytes_in(uint64_t bucket, unsigned shift) const {
   return count_in(bucket, shift) * layout_.bytes(max_key_ > UINT32_MAX || max_other_ > UINT32_MAX);
 }
 
-void Partition::read(uint64_t bucket, unsigned shift, size_t step, const std::function<void(const Segment&)>& fn) const {
+void Partition::read(uint64_t bucket, unsigned shift, size_t step,
+                     const std::function<void(const Segment&)>& fn) const {
   Buffer scratch;
   for (const Run& r : runs_) {
     auto [first, last] = range_of(r.starts, r.shift, bucket, shift);

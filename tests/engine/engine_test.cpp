@@ -14,12 +14,12 @@
 #include <thread>
 #include <vector>
 
-#include "buffers.h"
 #include "error.h"
 #include "feature.h"
 #include "format.h"
 #include "gather.h"
 #include "hash.h"
+#include "pool.h"
 #include "rng.h"
 #include "sampler.h"
 #include "threads.h"
@@ -221,7 +221,7 @@ void test_gather_copies_rows_of_every_size() {
     Rng rng(1);
     for (auto& b : data) b = static_cast<unsigned char>(rng.next());
     const auto ids = some_nodes(rows, 5000, 5);
-    Buffer out(ids.size() * row);
+    PooledBuffer out(ids.size() * row);
     gather(data.data(), rows, row, ids.data(), ids.size(), out.data());
     for (size_t i = 0; i < ids.size(); ++i)
       CHECK(std::memcmp(static_cast<char*>(out.data()) + i * row,
@@ -236,10 +236,10 @@ void test_buffers_are_used_again_and_bounded() {
   set_pool_limit(64 << 20);
   void* first;
   {
-    Buffer b(5 << 20);
+    PooledBuffer b(5 << 20);
     first = b.data();
   }
-  Buffer again(5 << 20);
+  PooledBuffer again(5 << 20);
   CHECK(again.data() == first);
   {
     Buffer large(256 << 20);

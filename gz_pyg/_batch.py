@@ -36,7 +36,9 @@ class Joiner:
             return self._homogeneous(out)
         if isinstance(out, HeteroSamplerOutput):
             return self._heterogeneous(out)
-        raise TypeError(f"a sampler returned a {type(out).__name__}, not a SamplerOutput or HeteroSamplerOutput")
+        raise TypeError(
+            f"a sampler returned a {type(out).__name__}, not a SamplerOutput or HeteroSamplerOutput"
+        )
 
     # ---- one type ----
 
@@ -129,7 +131,7 @@ class Joiner:
         wanted, places = [], []
         for attr in attrs:
             on_edges = (attr.group_name, attr.attr_name) in self._edge_attrs
-            t = attr.group_name if not (nodes.keys() == {None}) else None
+            t = None if nodes.keys() == {None} else attr.group_name
             index = edges.get(t) if on_edges else nodes.get(t)
             if index is None:
                 continue

@@ -68,7 +68,9 @@ class ArrayEdges:
         num_other: number of nodes at the other end.
     """
 
-    def __init__(self, pointer: Tensor, neighbours: Tensor, permutation: Tensor | None, num_other: int, out: bool):
+    def __init__(
+        self, pointer: Tensor, neighbours: Tensor, permutation: Tensor | None, num_other: int, out: bool
+    ):
         self.pointer = pointer.detach().cpu().to(torch.int64).contiguous()
         dtype = neighbours.dtype if neighbours.dtype in (torch.int32, torch.int64) else torch.int64
         self.neighbours = neighbours.detach().cpu().to(dtype).contiguous()
@@ -90,9 +92,15 @@ class ArrayEdges:
 
     @classmethod
     def from_edge_index(
-        cls, edge_index: Tensor, size: tuple[int, int], backward: bool, is_sorted: bool, name: str
+        cls,
+        edge_index: Tensor,
+        size: tuple[int, int],
+        backward: bool,
+        is_sorted: bool,
+        name: str,
+        time: Tensor | None = None,
     ) -> ArrayEdges:
-        """Groups a COO ``edge_index``; within a list edges keep their order."""
+        """Groups a COO ``edge_index``; lists keep the order of the edges, or that of ``time``."""
         edge_index = edge_index.detach().cpu()
         if edge_index.dim() != 2 or edge_index.size(0) != 2:
             raise ValueError(f"{name}: edge_index has shape {tuple(edge_index.shape)}, not [2, num_edges]")
@@ -103,7 +111,12 @@ class ArrayEdges:
         limit, num_other = (size[0], size[1]) if backward else (size[1], size[0])
         permutation = None
         if not is_sorted or backward:
-            grouped, permutation = torch.sort(grouped, stable=True)
+            if time is None:
+                grouped, permutation = torch.sort(grouped, stable=True)
+            else:
+                permutation = torch.argsort(time, stable=True)
+                grouped, order = torch.sort(grouped[permutation], stable=True)
+                permutation = permutation[order]
             other = other[permutation]
         elif grouped.numel() and bool((grouped[1:] < grouped[:-1]).any()):
             raise ValueError(f"{name}: is_sorted=True, but edge_index is not sorted by column")
@@ -113,9 +126,15 @@ class ArrayEdges:
 
     @classmethod
     def from_compressed(
-        cls, pointer: Tensor, neighbours: Tensor, permutation: Tensor | None, size: tuple[int, int], out: bool, name: str
+        cls,
+        pointer: Tensor,
+        neighbours: Tensor,
+        permutation: Tensor | None,
+        size: tuple[int, int],
+        out: bool,
+        name: str,
     ) -> ArrayEdges:
-        """From what a GraphStore calls CSC (or, for `out`, CSR). The last nodes may be missing from ``pointer``."""
+        """From CSC or, for `out`, CSR. The last nodes may be missing from ``pointer``."""
         limit, num_other = (size[0], size[1]) if out else (size[1], size[0])
         _check_range(neighbours, num_other, f"{name}: neighbour")
         missing = limit + 1 - pointer.numel()
@@ -129,7 +148,9 @@ def _check_range(ids: Tensor, limit: int, what: str) -> None:
         return
     low, high = (int(v) for v in torch.aminmax(ids))
     if low < 0 or high >= limit:
-        raise IndexError(f"{what} {low if low < 0 else high} is out of range: there are {limit} nodes of that type")
+        raise IndexError(
+            f"{what} {low if low < 0 else high} is out of range: there are {limit} nodes of that type"
+        )
 
 
 Edges = StoreEdges | ArrayEdges

@@ -34,9 +34,19 @@ class ShuffledIndex(RandomSampler):
             yield from order[begin : begin + self._CHUNK].tolist()
 
 
+def all_indices(n: int) -> Any:
+    """The loader's dataset: a range, as PyG has it."""
+    return range(n)
+
+
 def without_lists(kwargs: dict[str, Any], length: int) -> dict[str, Any]:
     """DataLoader arguments with `shuffle=True` replaced by a sampler that does the same."""
-    if kwargs.get("shuffle") and kwargs.get("sampler") is None and kwargs.get("batch_sampler") is None and length > 0:
+    if (
+        kwargs.get("shuffle")
+        and kwargs.get("sampler") is None
+        and kwargs.get("batch_sampler") is None
+        and length > 0
+    ):
         kwargs = {k: v for k, v in kwargs.items() if k != "shuffle"}
         kwargs["sampler"] = ShuffledIndex(range(length), generator=kwargs.get("generator"))  # type: ignore[arg-type]
     return kwargs
@@ -65,12 +75,16 @@ def types_of(data: Any) -> list[Any]:
 
 
 def input_nodes(data: Any, nodes: Any, input_id: Tensor | None) -> tuple[str | None, Tensor, Tensor | None]:
-    """(node type or None, node ids, the id each counts as) from: None, ids, a mask, a type, (type, ids or mask or None)."""
+    """(node type or None, ids, what each counts as) of None, ids, a mask, a type, or (type, any of these)."""
     known = types_of(data)
     t: str | None = None
     if isinstance(nodes, str):
         t, nodes = nodes, None
-    elif isinstance(nodes, (list, tuple)) and len(nodes) == 2 and (nodes[0] is None or isinstance(nodes[0], str)):
+    elif (
+        isinstance(nodes, (list, tuple))
+        and len(nodes) == 2
+        and (nodes[0] is None or isinstance(nodes[0], str))
+    ):
         t, nodes = nodes
     if t is None and known != [None]:
         if len(known) != 1:
@@ -95,7 +109,9 @@ def input_nodes(data: Any, nodes: Any, input_id: Tensor | None) -> tuple[str | N
     if ids.numel():
         low, high = (int(v) for v in torch.aminmax(ids))
         if low < 0 or high >= limit:
-            raise IndexError(f"input node {low if low < 0 else high} is out of range: there are {limit} nodes")
+            raise IndexError(
+                f"input node {low if low < 0 else high} is out of range: there are {limit} nodes"
+            )
     if input_id is not None and input_id.numel() != ids.numel():
         raise ValueError(f"there are {ids.numel()} input nodes, but {input_id.numel()} input ids")
     return t, ids.to(torch.int64), input_id
@@ -116,7 +132,7 @@ def _as_tensor(values: Any, what: str) -> Tensor:
 
 
 class StoredEdges(EdgeSamplerInput):
-    """All edges of a type of a store as the input of a link loader: looked up batch by batch, never listed."""
+    """All edges of a type of a store as input of a link loader: looked up batch by batch, never listed."""
 
     def __init__(
         self, data: StoreData, t: tuple[str, str, str], input_id: Any, label: Any, time: Any, input_type: Any
@@ -145,9 +161,7 @@ class StoredEdges(EdgeSamplerInput):
         )
 
 
-def input_edges(
-    data: Any, given: Any, input_id: Any, label: Any, time: Any
-) -> tuple[EdgeSamplerInput, int]:
+def input_edges(data: Any, given: Any, input_id: Any, label: Any, time: Any) -> tuple[EdgeSamplerInput, int]:
     """The link loader's input and how many edges it has.
 
     ``given``: None, ``[2, E]``, an edge type, or (edge type or None, ``[2, E]`` or None).
@@ -162,7 +176,11 @@ def input_edges(
     if ends is None:
         ends = _all_edges(data, t)
     if not isinstance(ends, Tensor):
-        ends = torch.stack([torch.as_tensor(e) for e in ends]) if isinstance(ends, (list, tuple)) else torch.as_tensor(ends)
+        ends = (
+            torch.stack([torch.as_tensor(e) for e in ends])
+            if isinstance(ends, (list, tuple))
+            else torch.as_tensor(ends)
+        )
     if ends.dim() != 2 or ends.size(0) != 2:
         raise ValueError(f"edge_label_index has shape {tuple(ends.shape)}, not [2, num_edges]")
     ends = ends.as_subclass(Tensor)
@@ -172,7 +190,9 @@ def input_edges(
             bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
             raise IndexError(f"edge_label_index: {end} {bad} is out of range: there are {limit} nodes")
     _check_lengths(ends.size(1), label, time, input_id)
-    return EdgeSamplerInput(input_id, ends[0].to(torch.int64), ends[1].to(torch.int64), label, time, t), ends.size(1)
+    return EdgeSamplerInput(
+        input_id, ends[0].to(torch.int64), ends[1].to(torch.int64), label, time, t
+    ), ends.size(1)
 
 
 def _check_lengths(n: int, label: Any, time: Any, input_id: Any) -> None:
@@ -202,7 +222,9 @@ def _edge_type_and_ends(data: Any, given: Any) -> tuple[Any, Any]:
 
 
 def _is_type(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) in (2, 3) and all(isinstance(s, str) for s in value)
+    return (
+        isinstance(value, (list, tuple)) and len(value) in (2, 3) and all(isinstance(s, str) for s in value)
+    )
 
 
 def _canonical(data: Any, t: tuple[str, ...], known: list[Any], edges_given: bool) -> tuple[str, str, str]:

@@ -54,9 +54,22 @@ def make_source(
 # ---- in memory ----
 
 
-def _storage_edges(store: Any, size: tuple[int, int], backward: bool, is_sorted: bool, name: str) -> ArrayEdges:
+def _storage_edges(
+    store: Any,
+    size: tuple[int, int],
+    backward: bool,
+    is_sorted: bool,
+    name: str,
+    node_time: Any = None,
+    edge_time: Any = None,
+) -> ArrayEdges:
+    """The edges of one storage; lists in the order of time, where there is one, as PyG has them."""
     if "edge_index" in store and store.edge_index is not None:
-        return ArrayEdges.from_edge_index(store.edge_index, size, backward, is_sorted, name)
+        time = edge_time
+        if node_time is not None and not is_sorted:
+            time = node_time[store.edge_index[1 if backward else 0]]
+        time = None if time is None else time.detach().cpu().reshape(-1)
+        return ArrayEdges.from_edge_index(store.edge_index, size, backward, is_sorted, name, time)
     if "adj_t" in store:
         if hasattr(store.adj_t, "csr"):
             pointer, neighbours, _ = store.adj_t.csc() if backward else store.adj_t.csr()
@@ -79,7 +92,7 @@ def _permuted(value: Tensor, edges: Edges, what: str) -> Tensor:
             raise ValueError(f"{what} must have one value per edge, not the shape {tuple(value.shape)}")
         value = value.view(-1)
     permutation = edges.permutation
-    return value if permutation is None else value[permutation]
+    return value if permutation is None else value[permutation]  # type: ignore[index]
 
 
 def _of_data(
@@ -88,22 +101,29 @@ def _of_data(
     n = data.num_nodes
     if n is None:
         raise ValueError("the number of nodes is unknown; set data.num_nodes")
-    edges = _storage_edges(data._store, (n, n), backward, is_sorted, "data")
-    source = Source({None: n}, {None: edges})
+    node_time = edge_time = None
     if time_attr is not None:
         if time_attr in data and data.is_node_attr(time_attr):
-            source.node_time[None] = data[time_attr]
+            node_time = data[time_attr]
         elif time_attr in data and data.is_edge_attr(time_attr):
-            source.edge_time[None] = _permuted(data[time_attr], edges, f"time_attr '{time_attr}'")
+            edge_time = data[time_attr]
         else:
             raise ValueError(
                 f"The time attribute '{time_attr}' is neither a node-level or edge-level attribute; "
                 f"data holds {sorted(data.keys())}"
             )
+    edges = _storage_edges(data._store, (n, n), backward, is_sorted, "data", node_time, edge_time)
+    source = Source({None: n}, {None: edges})
+    if node_time is not None:
+        source.node_time[None] = node_time
+    if edge_time is not None:
+        source.edge_time[None] = _permuted(edge_time, edges, f"time_attr '{time_attr}'")
     if weight_attr is not None:
         if weight_attr not in data or not data.is_edge_attr(weight_attr):
             found = sorted(k for k in data.keys() if data.is_edge_attr(k))  # noqa: SIM118
-            raise ValueError(f"no edge-level weight_attr '{weight_attr}'; data holds the edge attributes {found}")
+            raise ValueError(
+                f"no edge-level weight_attr '{weight_attr}'; data holds the edge attributes {found}"
+            )
         source.weight[None] = _permuted(data[weight_attr], edges, f"weight_attr '{weight_attr}'")
     return source
 
@@ -120,15 +140,18 @@ def _of_hetero_data(
     for t in data.edge_types:
         for end in (t[0], t[2]):
             if end not in num_nodes:
-                raise ValueError(f"edge type {t} names node type '{end}', but data has only {data.node_types}")
-    edges: dict[EdgeKey, Edges] = {
-        t: _storage_edges(store, (num_nodes[t[0]], num_nodes[t[2]]), backward, is_sorted, str(t))
-        for t, store in data.edge_items()
-    }
+                raise ValueError(
+                    f"edge type {t} names node type '{end}', but data has only {data.node_types}"
+                )
+    on_nodes = {t: s[time_attr] for t, s in data.node_items() if time_attr in s} if time_attr else {}
+    on_edges = {t: s[time_attr] for t, s in data.edge_items() if time_attr in s} if time_attr else {}
+    edges: dict[EdgeKey, Edges] = {}
+    for t, store in data.edge_items():
+        size = (num_nodes[t[0]], num_nodes[t[2]])
+        times = on_nodes.get(t[2 if backward else 0]), on_edges.get(t)
+        edges[t] = _storage_edges(store, size, backward, is_sorted, str(t), *times)
     source = Source(num_nodes, edges)
     if time_attr is not None:
-        on_nodes = {t: s[time_attr] for t, s in data.node_items() if time_attr in s}
-        on_edges = {t: s[time_attr] for t, s in data.edge_items() if time_attr in s}
         _place_times(source, on_nodes, on_edges, time_attr)
     if weight_attr is not None:
         weights = {t: s[weight_attr] for t, s in data.edge_items() if weight_attr in s}
@@ -156,9 +179,7 @@ def _place_times(
 
 def _place_weights(source: Source, weights: Mapping[Any, Any], weight_attr: str) -> None:
     if not weights:
-        raise ValueError(
-            f"no edge type has the weight_attr '{weight_attr}'; there are {list(source.edges)}"
-        )
+        raise ValueError(f"no edge type has the weight_attr '{weight_attr}'; there are {list(source.edges)}")
     for t, value in weights.items():
         source.weight[t] = _permuted(value, source.edges[t], f"weight_attr '{weight_attr}'")
 
@@ -178,18 +199,28 @@ def _of_store(data: Any, backward: bool, time_attr: str | None, weight_attr: str
     node_columns = {t: features._names(t) for t in store.node_types}
     edge_columns = {t: features._names(t) for t in store.edge_types}
     if time_attr is not None:
-        on_nodes = {key(t): features._column(t, time_attr) for t, names in node_columns.items() if time_attr in names}
-        on_edges = {key(t): features._column(t, time_attr) for t, names in edge_columns.items() if time_attr in names}
+        on_nodes = {
+            key(t): features._column(t, time_attr) for t, names in node_columns.items() if time_attr in names
+        }
+        on_edges = {
+            key(t): features._column(t, time_attr) for t, names in edge_columns.items() if time_attr in names
+        }
         if not on_nodes and not on_edges:
             raise ValueError(
                 f"no column '{time_attr}' for time_attr; the store has {_listing(node_columns, edge_columns)}"
             )
         if on_nodes and on_edges:
-            raise ValueError(f"'{time_attr}' is a column of nodes and of edges; time_attr must be one of the two")
+            raise ValueError(
+                f"'{time_attr}' is a column of nodes and of edges; time_attr must be one of the two"
+            )
         source.node_time.update(on_nodes)
         source.edge_time.update(on_edges)
     if weight_attr is not None:
-        found = {key(t): features._column(t, weight_attr) for t, names in edge_columns.items() if weight_attr in names}
+        found = {
+            key(t): features._column(t, weight_attr)
+            for t, names in edge_columns.items()
+            if weight_attr in names
+        }
         if not found:
             raise ValueError(
                 f"no edge column '{weight_attr}' for weight_attr; the store has {_listing({}, edge_columns)}"
@@ -240,8 +271,8 @@ def _of_remote(data: Any, backward: bool, time_attr: str | None, weight_attr: st
         times = columns(on_nodes, time_attr), columns(on_edges, time_attr)
         if not times[0] and not times[1]:
             raise ValueError(
-                f"Temporal sampling specified but did not find any temporal data: no attribute '{time_attr}'; "
-                f"the feature store has {sorted({str(a.attr_name) for a in attrs})}"
+                f"Temporal sampling specified but did not find any temporal data: no attribute "
+                f"'{time_attr}'; the feature store has {sorted({str(a.attr_name) for a in attrs})}"
             )
         _place_times(source, *times, time_attr)
     if weight_attr is not None:
@@ -299,8 +330,12 @@ def split_attrs(feature_store: Any, attrs: list[Any], source: Source) -> tuple[l
             continue
         size = feature_store.get_tensor_size(attr)
         num_edges = source.edges[None].topology.num_edges
-        fits_nodes, fits_edges = (size is not None and len(size) > 0 and size[0] == n for n in (source.num_nodes[None], num_edges))
-        if fits_edges and (not fits_nodes or str(attr.attr_name).startswith("edge") or isinstance(group, tuple)):
+        fits_nodes, fits_edges = (
+            size is not None and len(size) > 0 and size[0] == n for n in (source.num_nodes[None], num_edges)
+        )
+        if fits_edges and (
+            not fits_nodes or str(attr.attr_name).startswith("edge") or isinstance(group, tuple)
+        ):
             on_edges.append((None, attr))
         else:
             on_nodes.append((None, attr))

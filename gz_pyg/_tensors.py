@@ -24,7 +24,7 @@ def in_worker() -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Memory for a result: shared memory in a worker process, so that it travels without a copy; else pooled."""
+    """Memory for a result: shared memory in a worker, so that it travels without a copy; else pooled."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes == 0:
         return torch.empty(shape, dtype=dtype)
@@ -100,14 +100,18 @@ class Mapped:
     def take(self, rows: Tensor) -> Tensor:
         out = empty((rows.numel(), *self.shape[1:]), self.dtype)
         if out.numel():
-            target = out.view(torch.int16).numpy().view(np.uint16) if self.dtype is torch.bfloat16 else out.numpy()
+            target = (
+                out.view(torch.int16).numpy().view(np.uint16) if self.dtype is torch.bfloat16 else out.numpy()
+            )
             self.column.gather(as_numpy_ids(rows), out=target)
         return out
 
 
 def from_numpy(array: np.ndarray[Any, Any], dtype: str) -> Tensor:
     """A tensor over the same memory. bfloat16 arrives as the uint16 numpy shows it as."""
-    with warnings.catch_warnings():  # read-only mappings (strict overcommit): torch has no such thing and warns
+    with (
+        warnings.catch_warnings()
+    ):  # read-only mappings (strict overcommit): torch has no such thing and warns
         warnings.filterwarnings("ignore", message=".*not writable")
         if dtype == "bfloat16":
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -1,4 +1,4 @@
-"""What `gz_pyg.load` returns: the (FeatureStore, GraphStore) pair, which also reads like a Data or HeteroData."""
+"""What `gz_pyg.load` returns: the (FeatureStore, GraphStore) pair that also reads like a Data or HeteroData."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from torch_geometric.data import Data, HeteroData
 import gz
 from gz_pyg.feature_store import FeatureStore
 from gz_pyg.graph_store import GraphStore
+from gz_pyg.views import MASKS, EdgeView, NodeView
 
-# Splits go by several names; scripts ask for the masks.
-_MASKS = {"train_mask": ("train",), "val_mask": ("valid", "val"), "test_mask": ("test",)}
 META = "pyg"  # store.json's meta entry with what is neither a node's nor an edge's
 
 
@@ -58,6 +57,10 @@ class StoreData(tuple):  # type: ignore[type-arg]
     @property
     def edge_types(self) -> list[tuple[str, str, str]]:
         return self.store.edge_types
+
+    @property
+    def _types(self) -> list[Any]:
+        return [*self.node_types, *self.edge_types]
 
     def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
         return self.node_types, self.edge_types
@@ -121,12 +124,12 @@ class StoreData(tuple):  # type: ignore[type-arg]
     def keys(self) -> list[str]:
         """Names of what the store holds."""
         names: dict[str, None] = {}
-        for t in (*self.node_types, *self.edge_types):
+        for t in self._types:
             names |= dict.fromkeys(self[t].keys())
         return [*names, *(k for k in self._extras() if isinstance(k, str))]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.keys() or (isinstance(name, str) and name in _MASKS and self._has_split(name))
+        return name in self.keys() or (isinstance(name, str) and name in MASKS and self._has_split(name))
 
     def _has_split(self, mask: str) -> bool:
         return not self.is_hetero and self._only_node._split_of(mask) is not None
@@ -136,7 +139,7 @@ class StoreData(tuple):  # type: ignore[type-arg]
             return super().__getitem__(key)
         if isinstance(key, tuple):
             return EdgeView(self, self._edge_type(key))
-        if key in self.node_types and (self.is_hetero or key not in self._only_node.keys()):
+        if key in self.node_types and (self.is_hetero or key not in self._only_node):
             return NodeView(self, key)
         try:
             return getattr(self, key)
@@ -160,23 +163,29 @@ class StoreData(tuple):  # type: ignore[type-arg]
         if not self.is_hetero:
             for view in (self._only_node, EdgeView(self, self.edge_types[0])):
                 if name in view or name == "edge_index":
-                    return getattr(view, name) if name != "edge_index" else self[self.edge_types[0]].edge_index
+                    return (
+                        getattr(view, name) if name != "edge_index" else self[self.edge_types[0]].edge_index
+                    )
             return getattr(self._only_node, name)
         if name.endswith("_dict"):
-            found = {t: getattr(self[t], name[:-5]) for t in (*self.node_types, *self.edge_types) if name[:-5] in self[t]}
+            found = {t: getattr(self[t], name[:-5]) for t in self._types if name[:-5] in self[t]}
             if name == "edge_index_dict":
                 found = {t: self[t].edge_index for t in self.edge_types}
             if found:
                 return found
         if name.startswith("to_") or name in ("coalesce", "subgraph"):
-            raise AttributeError(f"a store is not changed in place; `gz ingest` offers what {name!r} would do, offline")
-        raise AttributeError(f"no {name!r}; the store has {self.keys()}, and data[node_type].{name} may exist")
+            raise AttributeError(
+                f"a store is not changed in place; `gz ingest` offers what {name!r} would do, offline"
+            )
+        raise AttributeError(
+            f"no {name!r}; the store has {self.keys()}, and data[node_type].{name} may exist"
+        )
 
     def collect(self, name: str) -> dict[Any, Tensor]:
-        return {t: getattr(self[t], name) for t in (*self.node_types, *self.edge_types) if name in self[t]}
+        return {t: getattr(self[t], name) for t in self._types if name in self[t]}
 
     def get_idx_split(self, node_type: str | None = None) -> dict[str, Any]:
-        """The splits as OGB names them, node ids by ``train``, ``valid`` and ``test``; by node type if several."""
+        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them; by node type if several."""
         if self.is_hetero and node_type is None:
             by_type = {t: self[t].get_idx_split() for t in self.node_types}
             names = dict.fromkeys(n for splits in by_type.values() for n in splits)
@@ -188,7 +197,7 @@ class StoreData(tuple):  # type: ignore[type-arg]
         try:
             for t in self.edge_types:
                 self.store.graph(t)
-            for t in (*self.node_types, *self.edge_types):
+            for t in self._types:
                 for name in self.feature_store._names(t):
                     self.feature_store._column(t, name)
         except (ValueError, OSError):
@@ -205,7 +214,7 @@ class StoreData(tuple):  # type: ignore[type-arg]
                 out[t].num_nodes = self.store.num_nodes(t)
         else:
             out = Data(num_nodes=self.num_nodes)
-        for t in (*self.node_types, *self.edge_types):
+        for t in self._types:
             part = out[t] if self.is_hetero else out
             if isinstance(t, tuple):
                 part.edge_index = self[t].edge_index
@@ -221,131 +230,25 @@ class StoreData(tuple):  # type: ignore[type-arg]
     def __repr__(self) -> str:
         if not self.is_hetero:
             parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
-            parts += [f"{n}={_size(self.feature_store._column(t, n))}" for t in (*self.node_types, *self.edge_types) for n in self.feature_store._names(t)]
+            parts += [
+                f"{n}={_size(self.feature_store._column(t, n))}"
+                for t in self._types
+                for n in self.feature_store._names(t)
+            ]
             return f"StoreData({self.store.path!r}, {', '.join(parts)})"
         lines = [f"StoreData({self.store.path!r},"]
-        for t in (*self.node_types, *self.edge_types):
-            count = f"num_edges={self.store.num_edges(t)}" if isinstance(t, tuple) else f"num_nodes={self.store.num_nodes(t)}"
-            parts = [count, *(f"{n}={_size(self.feature_store._column(t, n))}" for n in self.feature_store._names(t))]
+        for t in self._types:
+            count = (
+                f"num_edges={self.store.num_edges(t)}"
+                if isinstance(t, tuple)
+                else f"num_nodes={self.store.num_nodes(t)}"
+            )
+            parts = [
+                count,
+                *(f"{n}={_size(self.feature_store._column(t, n))}" for n in self.feature_store._names(t)),
+            ]
             lines.append(f"  {t}={{ {', '.join(parts)} }},")
         return "\n".join([*lines, ")"])
-
-
-class NodeView:
-    """What ``data[node_type]`` answers."""
-
-    def __init__(self, data: StoreData, t: str):
-        self._data, self._t = data, t
-
-    def keys(self) -> list[str]:
-        return self._data.feature_store._names(self._t)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys() or (isinstance(name, str) and self._split_of(name) is not None)
-
-    def __getattr__(self, name: str) -> Tensor:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in self.keys():
-            return self._data.feature_store._whole(self._t, name)
-        split = self._split_of(name)
-        if split is not None:
-            mask = torch.zeros(self.num_nodes, dtype=torch.bool)
-            mask[torch.from_numpy(self._data.store.split(split, self._t))] = True
-            return mask
-        extras = {k[1]: v for k, v in self._data._extras().items() if isinstance(k, tuple) and k[0] == self._t}
-        if name in extras:
-            return extras[name]
-        raise AttributeError(f"no {name!r} for node type {self._t!r}; there are {self.keys()}")
-
-    def __getitem__(self, name: str) -> Tensor:
-        try:
-            return getattr(self, name)
-        except AttributeError as e:
-            raise KeyError(str(e)) from None
-
-    def _split_of(self, mask: str) -> str | None:
-        splits = self._data.store.splits(self._t)
-        return next((s for s in _MASKS.get(mask, ()) if s in splits), None)
-
-    @property
-    def num_nodes(self) -> int:
-        return self._data.store.num_nodes(self._t)
-
-    @property
-    def num_features(self) -> int:
-        return self._data.feature_store._column(self._t, "x").shape[-1] if "x" in self.keys() else 0
-
-    num_node_features = num_features
-
-    @property
-    def num_classes(self) -> int:
-        y = self.y
-        if y.dim() == 2 and y.size(1) > 1:
-            return y.size(1)
-        if y.numel() == 0:
-            return 0
-        if y.dtype.is_floating_point:  # papers100M marks what has no label with NaN
-            y = y[~torch.isnan(y)]
-        return int(y.max()) + 1 if y.numel() else 0
-
-    def get_idx_split(self) -> dict[str, Tensor]:
-        store = self._data.store
-        if store.splits(self._t):
-            return {s: torch.from_numpy(store.split(s, self._t)) for s in store.splits(self._t)}
-        names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
-        return {s: getattr(self, m).nonzero().view(-1) for s, m in names.items() if m in self.keys()}
-
-    def __repr__(self) -> str:
-        return f"NodeView({self._t!r}, num_nodes={self.num_nodes}, {', '.join(self.keys())})"
-
-
-class EdgeView:
-    """What ``data[edge_type]`` answers. Edge attributes come in the order of ``edge_index``."""
-
-    def __init__(self, data: StoreData, t: tuple[str, str, str]):
-        self._data, self._t = data, t
-
-    def keys(self) -> list[str]:
-        return self._data.feature_store._names(self._t)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys() or name == "edge_index"
-
-    @property
-    def num_edges(self) -> int:
-        return self._data.store.num_edges(self._t)
-
-    @property
-    def num_edge_features(self) -> int:
-        if "edge_attr" not in self.keys():
-            return 0
-        shape = self._data.feature_store._column(self._t, "edge_attr").shape
-        return shape[-1] if len(shape) > 1 else 1
-
-    @property
-    def edge_index(self) -> Tensor:
-        """Every edge as ``[2, num_edges]``, in the order of the edge ids: 16 bytes an edge, in memory."""
-        return torch.stack(self._data.graph_store.edge_index(self._t))
-
-    def __getattr__(self, name: str) -> Tensor:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in self.keys():
-            return self._data.feature_store._whole(self._t, name)
-        extras = {k[1]: v for k, v in self._data._extras().items() if isinstance(k, tuple) and k[0] == self._t}
-        if name in extras:
-            return extras[name]
-        raise AttributeError(f"no {name!r} for edge type {self._t}; there are {['edge_index', *self.keys()]}")
-
-    def __getitem__(self, name: str) -> Tensor:
-        try:
-            return getattr(self, name)
-        except AttributeError as e:
-            raise KeyError(str(e)) from None
-
-    def __repr__(self) -> str:
-        return f"EdgeView({self._t}, num_edges={self.num_edges}, {', '.join(self.keys())})"
 
 
 def _size(column: Any) -> list[int]:
@@ -375,17 +278,21 @@ def load(path: str | os.PathLike[str] | gz.Store) -> StoreData:
 
 
 def resolve(data: Any) -> Any:
-    """What a loader is given, as what it works on: paths and stores are opened; a gz pair is made whole again."""
+    """What a loader is given, as what it works on: paths are opened, a gz pair is made whole again."""
     if isinstance(data, (str, os.PathLike, gz.Store)):
         return load(data)
-    if isinstance(data, StoreData) or isinstance(data, (Data, HeteroData)):
+    if isinstance(data, (StoreData, Data, HeteroData)):
         return data
     if isinstance(data, (list, tuple)) and len(data) == 2:
         first, second = data
-        if isinstance(first, FeatureStore) and isinstance(second, GraphStore) and first.store.path == second.store.path:
+        if (
+            isinstance(first, FeatureStore)
+            and isinstance(second, GraphStore)
+            and first.store.path == second.store.path
+        ):
             return StoreData(first, second)
         return tuple(data)
     raise ValueError(
-        f"data is a {type(data).__name__}; give the path of a store, gz_pyg.load(...), a Data, a HeteroData or a "
-        f"(FeatureStore, GraphStore) pair"
+        f"data is a {type(data).__name__}; give the path of a store, gz_pyg.load(...), a Data, a HeteroData or "
+        f"a (FeatureStore, GraphStore) pair"
     )

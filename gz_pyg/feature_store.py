@@ -40,6 +40,10 @@ class FeatureStore(PyGFeatureStore):
     def store(self) -> gz.Store:
         return self._store
 
+    @property
+    def _types(self) -> list[Any]:
+        return [*self._store.node_types, *self._store.edge_types]
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_mapped": {}}
 
@@ -64,18 +68,18 @@ class FeatureStore(PyGFeatureStore):
         column = self._column(t, name)
         return column.take(rows) if isinstance(column, Mapped) else take(column, rows)
 
-    def _locate(self, attr: TensorAttr) -> tuple[NodeOrEdgeType, str]:
+    def _locate(self, attr: TensorAttr) -> tuple[Any, str]:
         """The store's type and column that an attr means; KeyError when there is none."""
         group, name = attr.group_name, attr.attr_name
         if group is None:
             if not self._store.is_homogeneous:
-                raise KeyError(f"name a type; the store has {self._store.node_types + self._store.edge_types}")
-            types: list[NodeOrEdgeType] = [*self._store.node_types, *self._store.edge_types]
+                raise KeyError(f"name a type; the store has {self._types}")
+            types = self._types
         else:
             group = tuple(group) if isinstance(group, (list, tuple)) else group
-            types = [t for t in (*self._store.node_types, *self._store.edge_types) if t == group]
+            types = [t for t in self._types if t == group]
             if not types:
-                raise KeyError(f"no type {group!r}; the store has {self._store.node_types + self._store.edge_types}")
+                raise KeyError(f"no type {group!r}; the store has {self._types}")
         for t in types:
             if name in self._names(t) or (name == NODE_IDS and isinstance(t, str) and not self._names(t)):
                 return t, name
@@ -92,7 +96,11 @@ class FeatureStore(PyGFeatureStore):
         if isinstance(index, Tensor) and index.dtype == torch.bool:
             index = index.nonzero().view(-1)
         if name == NODE_IDS and name not in self._names(t):
-            ids = torch.arange(self._store.num_nodes(t)) if not isinstance(index, Tensor) else index.to(torch.int64)
+            ids = (
+                torch.arange(self._store.num_nodes(t))
+                if not isinstance(index, Tensor)
+                else index.to(torch.int64)
+            )
             return ids if index is None or isinstance(index, Tensor) else ids[index]
         if isinstance(index, Tensor):
             return self._take(t, name, self._rows(t, index))
@@ -143,26 +151,33 @@ class FeatureStore(PyGFeatureStore):
         return out + [TensorAttr(t, name) for t in self._store.edge_types for name in self._names(t)]
 
     def _put_tensor(self, tensor: Any, attr: TensorAttr) -> bool:
-        """Adds a node tensor beside the stored ones, in the memory of this process; the files stay as they are."""
+        """Adds a node tensor beside the stored ones, in memory; the files stay as they are."""
         group = attr.group_name
         if group is None and self._store.is_homogeneous:
             group = self._store.node_types[0]
         if not isinstance(group, str) or group not in self._store.node_types:
             raise NotImplementedError(
-                f"only node tensors can be added, to one of {self._store.node_types}; ingest the graph again for {group!r}"
+                f"{group!r}: only node tensors can be added, to one of {self._store.node_types}; "
+                f"ingest the graph again for others"
             )
         if attr.index is not None:
-            raise NotImplementedError("a stored column cannot be changed in part; put the whole tensor (index=None)")
+            raise NotImplementedError(
+                "a stored column cannot be changed in part; put the whole tensor (index=None)"
+            )
         tensor = torch.as_tensor(tensor)
         n = self._store.num_nodes(group)
         if tensor.dim() == 0 or tensor.size(0) != n:
-            raise ValueError(f"the tensor has shape {tuple(tensor.shape)}; it needs a row for each of {n} nodes")
+            raise ValueError(
+                f"the tensor has shape {tuple(tensor.shape)}; it needs a row for each of {n} nodes"
+            )
         self._added[group, attr.attr_name] = tensor
         return True
 
     def _remove_tensor(self, attr: TensorAttr) -> bool:
         t, name = self._locate(attr)
         if (t, name) not in self._added:
-            raise NotImplementedError(f"{name!r} lies in the files of {self._store.path}, which are never changed")
+            raise NotImplementedError(
+                f"{name!r} lies in the files of {self._store.path}, which are never changed"
+            )
         del self._added[t, name]
         return True

@@ -61,7 +61,7 @@ class GraphStore(PyGGraphStore):
         return out
 
     def _get_edge_index(self, edge_attr: EdgeAttr) -> tuple[Tensor, Tensor] | None:
-        """``(row, colptr)``, ``(rowptr, col)``, or ``(row, col)`` in the order of the edge ids; None if not stored."""
+        """``(row, colptr)``, ``(rowptr, col)``, or ``(row, col)`` by edge id; None if not stored."""
         try:
             t = self._type(edge_attr.edge_type)
         except KeyError:
@@ -78,11 +78,13 @@ class GraphStore(PyGGraphStore):
 
     def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> bool:
         raise NotImplementedError(
-            f"the edges of {self._store.path} are never changed; write a new store with gz.ingest or gz_pyg.save"
+            f"the edges of {self._store.path} are never changed; write a new store with gz.ingest"
         )
 
     def _remove_edge_index(self, edge_attr: EdgeAttr) -> bool:
-        raise NotImplementedError(f"the edges of {self._store.path} are never changed; write a new store instead")
+        raise NotImplementedError(
+            f"the edges of {self._store.path} are never changed; write a new store instead"
+        )
 
     # ---- conversions: with the permutation that makes e_id the original edge id ----
 
@@ -130,7 +132,9 @@ class GraphStore(PyGGraphStore):
         return self._store.edge_types if edge_types is None else [self._type(t) for t in edge_types]
 
     def _compressed(self, layout: str, direction: str, edge_types: list[Any] | None) -> Any:
-        first, second, permutations = {}, {}, {}
+        first: dict[Any, Any] = {}
+        second: dict[Any, Any] = {}
+        permutations: dict[Any, Any] = {}
         for t in self._asked(edge_types):
             key = self._key(t)
             pair = self._get_edge_index(EdgeAttr(key, layout))

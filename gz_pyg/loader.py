@@ -19,7 +19,7 @@ from torch_geometric.sampler import (
 from torch_geometric.sampler.base import SubgraphType
 
 from gz_pyg._batch import Joiner
-from gz_pyg._inputs import input_edges, input_nodes, without_lists
+from gz_pyg._inputs import all_indices, input_edges, input_nodes, without_lists
 from gz_pyg.data import resolve
 from gz_pyg.sampler import NeighborSampler, share_threads
 
@@ -31,8 +31,8 @@ class NeighborLoader(NodeLoader):
 
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.
-        input_nodes: ids as a tensor, an array or a list, a mask, or None for all; of a graph with several node
-            types a type, or ``(type, any of these)``. On any data.
+        input_nodes: ids as a tensor, an array or a list, a mask, or None for all; of a graph with several
+            node types a type, or ``(type, any of these)``. On any data.
         time_attr, weight_attr: on any data; edges need not be sorted.
         subgraph_type: ``"induced"`` on any data, disjoint and temporal ones included.
     """
@@ -77,7 +77,14 @@ class NeighborLoader(NodeLoader):
                 directed=directed,
             )
         self._start(
-            data, neighbor_sampler, input_nodes, input_time, transform, transform_sampler_output, filter_per_worker, kwargs
+            data,
+            neighbor_sampler,
+            input_nodes,
+            input_time,
+            transform,
+            transform_sampler_output,
+            filter_per_worker,
+            kwargs,
         )
 
     def _start(
@@ -97,7 +104,9 @@ class NeighborLoader(NodeLoader):
         self.input_time = input_time
         self.transform = transform
         self.transform_sampler_output = transform_sampler_output
-        self.filter_per_worker = infer_filter_per_worker(data) if filter_per_worker is None else filter_per_worker
+        self.filter_per_worker = (
+            infer_filter_per_worker(data) if filter_per_worker is None else filter_per_worker
+        )
         self.custom_cls = kwargs.pop("custom_cls", None)
         self.input_id = kwargs.pop("input_id", None)
         kwargs.pop("dataset", None)  # PyTorch Lightning hands these back
@@ -108,7 +117,7 @@ class NeighborLoader(NodeLoader):
         self.input_data = NodeSamplerInput(input_id, ids, input_time, input_type)
         self._join = Joiner(data, sampler, self.custom_cls)
         torch.utils.data.DataLoader.__init__(
-            self, range(ids.numel()), collate_fn=self.collate_fn, **without_lists(kwargs, ids.numel())
+            self, all_indices(ids.numel()), collate_fn=self.collate_fn, **without_lists(kwargs, ids.numel())
         )
 
     def filter_fn(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
@@ -132,8 +141,8 @@ class LinkNeighborLoader(LinkLoader):
 
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.
-        edge_label_index: ``[2, E]``, an edge type, or ``(edge type, [2, E] or None)``, on any data. Of a store, an
-            edge type alone (or None) means all its edges, which are looked up batch by batch, not listed.
+        edge_label_index: ``[2, E]``, an edge type, or ``(edge type, [2, E] or None)``, on any data. An edge
+            type alone, or None, means all its edges; those of a store are looked up batch by batch.
     """
 
     def __init__(
@@ -188,7 +197,9 @@ class LinkNeighborLoader(LinkLoader):
         self.neg_sampling = NegativeSampling.cast(neg_sampling)
         self.transform = transform
         self.transform_sampler_output = transform_sampler_output
-        self.filter_per_worker = infer_filter_per_worker(data) if filter_per_worker is None else filter_per_worker
+        self.filter_per_worker = (
+            infer_filter_per_worker(data) if filter_per_worker is None else filter_per_worker
+        )
         self.custom_cls = kwargs.pop("custom_cls", None)
         kwargs.pop("dataset", None)  # PyTorch Lightning hands these back
         kwargs.pop("collate_fn", None)
@@ -198,7 +209,7 @@ class LinkNeighborLoader(LinkLoader):
         )
         self._join = Joiner(data, neighbor_sampler, self.custom_cls)
         torch.utils.data.DataLoader.__init__(
-            self, range(count), collate_fn=self.collate_fn, **without_lists(kwargs, count)
+            self, all_indices(count), collate_fn=self.collate_fn, **without_lists(kwargs, count)
         )
 
     def _checked_label(self, edge_label: Tensor | None) -> Tensor | None:
@@ -237,5 +248,5 @@ class LinkNeighborLoader(LinkLoader):
             # They may have come along from the data; here they would be mistaken for the batch's own.
             for name in ("edge_label_index", "edge_label_time"):
                 if (homogeneous or t in data.edge_types) and name in edge_part:
-                    del edge_part[name]
+                    delattr(edge_part, name)
         return data if self.transform is None else self.transform(data)

@@ -192,7 +192,9 @@ class NeighborSampler(BaseSampler):
             fanouts = {t: given.values.get(k, given.default) for k, t in names.items()}
             missing = [t for t, f in fanouts.items() if f is None]
             if missing:
-                raise ValueError(f"Missing number of neighbors for edge type '{missing[0]}' in 'num_neighbors'")
+                raise ValueError(
+                    f"Missing number of neighbors for edge type '{missing[0]}' in 'num_neighbors'"
+                )
         else:
             fanouts = dict.fromkeys(known, given.values)
         out = {t: _as_fanouts(f) for t, f in fanouts.items()}
@@ -225,7 +227,9 @@ class NeighborSampler(BaseSampler):
             out = self._sample(seed, seed_time)
             if out.batch is not None:  # trees of both ends, and of their negatives, belong to the same edge
                 trees = out.batch if isinstance(out.batch, dict) else {None: out.batch}
-                trees = {t: torch.where(b < num_src, b, b - num_src) % max(1, num_pos) for t, b in trees.items()}
+                trees = {
+                    t: torch.where(b < num_src, b, b - num_src) % max(1, num_pos) for t, b in trees.items()
+                }
                 out.batch = trees if isinstance(out.batch, dict) else trees[None]
             return out
 
@@ -298,7 +302,7 @@ class NeighborSampler(BaseSampler):
             if column is None:
                 where = "" if t is None else f" of type '{t}'"
                 raise ValueError(
-                    f"the seeds{where} have no time of their own; give one per seed (input_time, edge_label_time)"
+                    f"the seeds{where} have no time of their own; give one each (input_time, edge_label_time)"
                 )
             index = torch.as_tensor(seed).to(torch.int64).view(-1)
             if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < self._source.num_nodes[t]:
@@ -379,9 +383,12 @@ class NeighborSampler(BaseSampler):
 
 def _as_fanouts(values: Any) -> list[int]:
     if not isinstance(values, (list, tuple)) or not all(
-        isinstance(v, int) or (isinstance(v, Tensor) and v.numel() == 1) or hasattr(v, "__index__") for v in values
+        isinstance(v, int) or (isinstance(v, Tensor) and v.numel() == 1) or hasattr(v, "__index__")
+        for v in values
     ):
-        raise ValueError(f"num_neighbors is {values!r}; give a list of integers, one per hop, such as [15, 10]")
+        raise ValueError(
+            f"num_neighbors is {values!r}; give a list of integers, one per hop, such as [15, 10]"
+        )
     return [int(v) for v in values]
 
 
@@ -390,7 +397,9 @@ def _weights(column: Column | None) -> Any:
         return None
     weights = (column.tensor if isinstance(column, Mapped) else column).reshape(-1)
     if weights.dtype not in (torch.float32, torch.float64):
-        weights = weights.to(torch.float32 if weights.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+        weights = weights.to(
+            torch.float32 if weights.dtype in (torch.float16, torch.bfloat16) else torch.float64
+        )
     return weights.contiguous().numpy()
 
 

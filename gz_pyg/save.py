@@ -25,8 +25,8 @@ def save(
 ) -> str:
     """Writes ``data`` to a store: edges with their order and ids, node and edge attributes, and the rest.
 
-    ``gz_pyg.load(path)`` gives equal tensors back. Neighbours keep the order of ``edge_index``, so that sampling
-    with fanout -1 returns what it returns on ``data``.
+    ``gz_pyg.load(path)`` gives equal tensors back. Neighbours keep the order of ``edge_index``, so that
+    sampling with fanout -1 returns what it returns on ``data``.
 
     Args:
         data: a ``Data`` or ``HeteroData``.
@@ -61,7 +61,7 @@ def save(
             **common,  # type: ignore[arg-type]
         )
     else:
-        extras.update({k: v for k, v in data._global_store.items()})
+        extras.update(data._global_store.to_dict())
         node_spec, edge_spec = {}, {}
         for t, store in data.node_items():
             features, _, rest = _split(store, store.num_nodes, t)
@@ -93,7 +93,9 @@ def _ends(store: Any) -> tuple[Any, Any]:
     return row.contiguous().numpy(), col.contiguous().numpy()
 
 
-def _split(store: Any, num_nodes: int | None, t: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _split(
+    store: Any, num_nodes: int | None, t: Any
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Node columns, edge columns and the rest of one storage."""
     nodes: dict[str, Any] = {}
     edges: dict[str, Any] = {}

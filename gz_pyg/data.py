@@ -1,4 +1,4 @@
-"""What `gz_pyg.load` returns: the (FeatureStore, GraphStore) pair that also reads like a Data or HeteroData."""
+"""What `gz_pyg.load` returns: a (FeatureStore, GraphStore) pair that reads like a Data or HeteroData as well."""
 
 from __future__ import annotations
 
@@ -293,6 +293,6 @@ def resolve(data: Any) -> Any:
             return StoreData(first, second)
         return tuple(data)
     raise ValueError(
-        f"data is a {type(data).__name__}; give the path of a store, gz_pyg.load(...), a Data, a HeteroData or "
-        f"a (FeatureStore, GraphStore) pair"
+        f"data is a {type(data).__name__}; give the path of a store, gz_pyg.load(...), a Data, a HeteroData "
+        f"or a (FeatureStore, GraphStore) pair"
     )

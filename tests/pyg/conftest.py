@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
-import gz_pyg  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
+
+import gz_pyg  # noqa: E402
 
 
 def random_edges(num_src, num_dst, num_edges, generator):

@@ -1,13 +1,14 @@
-"""gz_pyg.LinkNeighborLoader does what PyG's does: links, negatives, times; on data in memory and on stores."""
+"""gz_pyg.LinkNeighborLoader does what PyG's does, on data in memory and on stores."""
 
 from __future__ import annotations
 
-import gz_pyg
 import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler import NegativeSampling
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
+
+import gz_pyg
 
 WRITTEN = ("paper", "written_by", "author")
 CITES = ("paper", "cites", "paper")
@@ -21,8 +22,14 @@ def pairs_of(edge_index):
 @pytest.mark.parametrize("ratio", [None, 1.0])
 def test_links_and_their_neighbourhoods(homo, homogeneous, subgraph_type, ratio):
     loader = gz_pyg.LinkNeighborLoader(
-        homo, [-1] * 2, homogeneous.edge_index, batch_size=20, subgraph_type=subgraph_type, neg_sampling_ratio=ratio, shuffle=True
-    )  # fmt: skip
+        homo,
+        [-1] * 2,
+        homogeneous.edge_index,
+        batch_size=20,
+        subgraph_type=subgraph_type,
+        neg_sampling_ratio=ratio,
+        shuffle=True,
+    )
     assert str(loader) == "LinkNeighborLoader()"
     assert len(loader) == 30
     for batch in loader:
@@ -43,7 +50,12 @@ def test_links_and_their_neighbourhoods(homo, homogeneous, subgraph_type, ratio)
 @pytest.mark.parametrize("form", ["type", "type and None", "pair", "short"])
 def test_forms_of_heterogeneous_edge_label_index(hetero, heterogeneous, form):
     ends = heterogeneous[WRITTEN].edge_index
-    given = {"type": WRITTEN, "type and None": (WRITTEN, None), "pair": (WRITTEN, ends), "short": ("paper", "author")}
+    given = {
+        "type": WRITTEN,
+        "type and None": (WRITTEN, None),
+        "pair": (WRITTEN, ends),
+        "short": ("paper", "author"),
+    }
     loader = gz_pyg.LinkNeighborLoader(hetero, [3, 3], given[form], batch_size=50)
     assert len(loader) == 20
     for batch in loader:
@@ -90,7 +102,13 @@ def test_labels_with_negatives(homogeneous):
 
 @pytest.mark.parametrize("amount", [0.3, 0.5, 1, 2, 2.5])
 def test_how_many_negatives(homo, amount):
-    batch = next(iter(gz_pyg.LinkNeighborLoader(homo, [2], batch_size=10, neg_sampling=NegativeSampling("binary", amount))))
+    batch = next(
+        iter(
+            gz_pyg.LinkNeighborLoader(
+                homo, [2], batch_size=10, neg_sampling=NegativeSampling("binary", amount)
+            )
+        )
+    )
     assert batch.edge_label_index.size(1) == 10 + -(-10 * amount // 1)
 
 
@@ -103,9 +121,16 @@ def test_triplets(homo, homogeneous, disjoint, temporal, amount):
     ends = torch.randint(100, (2, 200))
     times = torch.max(homogeneous.time[ends[0]], homogeneous.time[ends[1]]) + 50 if temporal else None
     loader = gz_pyg.LinkNeighborLoader(
-        homo, [-1] * 2, ends, batch_size=20, edge_label_time=times, time_attr="time" if temporal else None, disjoint=disjoint,
-        neg_sampling={"mode": "triplet", "amount": amount}, shuffle=True,
-    )  # fmt: skip
+        homo,
+        [-1] * 2,
+        ends,
+        batch_size=20,
+        edge_label_time=times,
+        time_attr="time" if temporal else None,
+        disjoint=disjoint,
+        neg_sampling={"mode": "triplet", "amount": amount},
+        shuffle=True,
+    )
     for batch in loader:
         assert torch.equal(batch.n_id[batch.src_index], ends[0, batch.input_id])
         assert torch.equal(batch.n_id[batch.dst_pos_index], ends[1, batch.input_id])
@@ -138,7 +163,7 @@ def test_heterogeneous_triplets(hetero, heterogeneous, input_type, weighted):
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 2.0])
 def test_trees_of_both_ends_and_of_negatives_belong_to_one_edge(homo, homogeneous, ratio):
-    """PyG takes the tree modulo the number of edges, which pairs the wrong ends when the ratio is a fraction."""
+    """PyG takes the tree modulo the number of edges: the wrong one when the ratio is a fraction."""
     loader = gz_pyg.LinkNeighborLoader(homo, [2], batch_size=30, disjoint=True, neg_sampling_ratio=ratio)
     for batch in loader:
         row, col = batch.edge_label_index
@@ -161,8 +186,15 @@ def test_no_node_is_later_than_its_edge(homo, homogeneous, ratio):
 def test_heterogeneous_times_of_links(hetero, heterogeneous):
     times = torch.full((500,), 900)
     loader = gz_pyg.LinkNeighborLoader(
-        hetero, [-1] * 2, CITES, edge_label_time=times, time_attr="time", neg_sampling_ratio=0.5, batch_size=32, drop_last=True
-    )  # fmt: skip
+        hetero,
+        [-1] * 2,
+        CITES,
+        edge_label_time=times,
+        time_attr="time",
+        neg_sampling_ratio=0.5,
+        batch_size=32,
+        drop_last=True,
+    )
     for batch in loader:
         assert int(batch["paper"].batch.max()) + 1 == 32
         seeds = 2 * 48
@@ -206,7 +238,9 @@ def test_any_feature_and_graph_store(heterogeneous):
 def test_calling_a_loader_with_chosen_edges(homogeneous):
     batch = gz_pyg.LinkNeighborLoader(homogeneous, [2], batch_size=5)([0, 10])
     assert torch.equal(batch.n_id[batch.edge_label_index], homogeneous.edge_index[:, [0, 10]])
-    batch = gz_pyg.LinkNeighborLoader(homogeneous, [2], batch_size=5)([[0, 10], [1, 2]])  # PyG accepts this too
+    batch = gz_pyg.LinkNeighborLoader(homogeneous, [2], batch_size=5)(
+        [[0, 10], [1, 2]]
+    )  # PyG accepts this too
     assert set(homogeneous.edge_index[:, [0, 10, 1, 2]].view(-1).tolist()) <= set(batch.n_id.tolist())
 
 
@@ -214,7 +248,12 @@ def test_temporal_negatives_exist_at_the_time_of_their_edge(homo, homogeneous):
     times = torch.full((600,), int(homogeneous.time.sort()[0][30]))
     for mode in ("binary", "triplet"):
         loader = gz_pyg.LinkNeighborLoader(
-            homo, [0], batch_size=30, edge_label_time=times, time_attr="time", neg_sampling={"mode": mode, "amount": 2}
+            homo,
+            [0],
+            batch_size=30,
+            edge_label_time=times,
+            time_attr="time",
+            neg_sampling={"mode": mode, "amount": 2},
         )
         for batch in loader:
             negatives = batch.edge_label_index[:, 30:] if mode == "binary" else batch.dst_neg_index

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gz_pyg
 import numpy as np
 import pytest
 import torch
@@ -12,6 +11,8 @@ from torch_geometric.nn import GraphConv, SAGEConv, to_hetero
 from torch_geometric.sampler import NumNeighbors
 from torch_geometric.testing import MyFeatureStore, MyGraphStore
 from torch_geometric.utils import index_sort, k_hop_subgraph, trim_to_layer
+
+import gz_pyg
 
 
 def check_homogeneous(batch, data):
@@ -58,8 +59,16 @@ def test_a_batch_in_memory_has_exactly_the_fields_of_pyg(homogeneous):
     data = Data(x=homogeneous.x, edge_index=homogeneous.edge_index, edge_attr=homogeneous.edge_attr)
     batch = next(iter(gz_pyg.NeighborLoader(data, [5, 5], batch_size=20)))
     assert set(batch.keys()) == {
-        "x", "edge_index", "edge_attr", "n_id", "e_id", "num_sampled_nodes", "num_sampled_edges", "input_id", "batch_size",
-    }  # fmt: skip
+        "x",
+        "edge_index",
+        "edge_attr",
+        "n_id",
+        "e_id",
+        "num_sampled_nodes",
+        "num_sampled_edges",
+        "input_id",
+        "batch_size",
+    }
 
 
 def test_a_store_gives_the_batches_that_memory_gives(homogeneous, homogeneous_path):
@@ -90,7 +99,10 @@ def test_fanouts_by_edge_type(hetero, heterogeneous):
     fanouts["author", "writes", "paper"] = [3, 0]
     batch = next(iter(gz_pyg.NeighborLoader(hetero, fanouts, input_nodes=("paper", [1, 2, 3]), batch_size=3)))
     assert batch["author", "writes", "paper"].num_edges <= 9
-    assert sum(batch[t].num_edges for t in heterogeneous.edge_types) == batch["author", "writes", "paper"].num_edges
+    assert (
+        sum(batch[t].num_edges for t in heterogeneous.edge_types)
+        == batch["author", "writes", "paper"].num_edges
+    )
     default = NumNeighbors({("author", "writes", "paper"): [3, 0]}, default=[0, 0])
     again = next(iter(gz_pyg.NeighborLoader(hetero, default, input_nodes=("paper", [1, 2, 3]), batch_size=3)))
     assert again["paper"].num_nodes == 3
@@ -99,7 +111,9 @@ def test_fanouts_by_edge_type(hetero, heterogeneous):
 def test_per_hop_counts_of_pygs_documentation():
     """The graph and the counts of PyG's own test of `num_sampled_nodes`."""
     edge_index = torch.tensor([[2, 3, 4, 5, 7, 7, 10, 11, 12, 13], [0, 1, 2, 3, 2, 3, 7, 7, 7, 7]])
-    batch = next(iter(gz_pyg.NeighborLoader(Data(edge_index=edge_index, num_nodes=14), [1, 2, 4], batch_size=2)))
+    batch = next(
+        iter(gz_pyg.NeighborLoader(Data(edge_index=edge_index, num_nodes=14), [1, 2, 4], batch_size=2))
+    )
     assert batch.num_sampled_nodes == [2, 2, 3, 4]
     assert batch.num_sampled_edges == [2, 4, 4]
     data = HeteroData()
@@ -146,7 +160,10 @@ def test_all_neighbours_give_the_outputs_of_the_whole_graph(homo, homogeneous, s
 def test_all_neighbours_give_the_outputs_of_the_whole_heterogeneous_graph(homogeneous):
     data = HeteroData()
     data["paper"].x = homogeneous.x
-    data["paper", "paper"].edge_index, data["paper", "paper"].weight = homogeneous.edge_index, homogeneous.weight
+    data["paper", "paper"].edge_index, data["paper", "paper"].weight = (
+        homogeneous.edge_index,
+        homogeneous.weight,
+    )
     model, seeds = GNN(8, 4), torch.tensor([5, 6, 7])
     hetero_model = to_hetero(model, data.metadata())
     batch = next(iter(gz_pyg.NeighborLoader(data, [-1, -1], ("paper", seeds), batch_size=3)))
@@ -189,7 +206,9 @@ def test_induced_disjoint_keeps_the_trees_apart(homo, homogeneous):
         assert torch.equal(batch.batch[row], batch.batch[col])
         for tree in range(10):
             nodes = batch.n_id[batch.batch == tree]
-            among = torch.isin(homogeneous.edge_index[0], nodes) & torch.isin(homogeneous.edge_index[1], nodes)
+            among = torch.isin(homogeneous.edge_index[0], nodes) & torch.isin(
+                homogeneous.edge_index[1], nodes
+            )
             assert int((batch.batch[col] == tree).sum()) == int(among.sum())
 
 
@@ -276,7 +295,9 @@ def test_last_takes_the_latest_edges_in_time():
 
 
 def test_times_may_be_floats():
-    data = Data(num_nodes=4, edge_index=torch.tensor([[1, 2, 3], [0, 0, 0]]), when=torch.tensor([0.5, -1.5, 0.25]))
+    data = Data(
+        num_nodes=4, edge_index=torch.tensor([[1, 2, 3], [0, 0, 0]]), when=torch.tensor([0.5, -1.5, 0.25])
+    )
     loader = gz_pyg.NeighborLoader(data, [-1], [0], torch.tensor([0.3]), time_attr="when", batch_size=1)
     assert sorted(next(iter(loader)).n_id.tolist()) == [0, 2, 3]
 
@@ -292,10 +313,18 @@ def test_memory_sorted_by_time_gives_what_a_sorted_remote_store_gives(homogeneou
     row, col = homogeneous.edge_index
     order = (col * 101 + time[row]).argsort(stable=True)
     graph.put_edge_index(
-        homogeneous.edge_index[:, order], edge_type=("paper", "to", "paper"), layout="coo", is_sorted=True, size=(100, 100)
-    )  # fmt: skip
+        homogeneous.edge_index[:, order],
+        edge_type=("paper", "to", "paper"),
+        layout="coo",
+        is_sorted=True,
+        size=(100, 100),
+    )
     options = {"num_neighbors": [-1, -1], "input_nodes": "paper", "time_attr": "time", "batch_size": 32}
-    pairs = zip(gz_pyg.NeighborLoader(data, **options), gz_pyg.NeighborLoader((features, graph), **options), strict=True)
+    pairs = zip(
+        gz_pyg.NeighborLoader(data, **options),
+        gz_pyg.NeighborLoader((features, graph), **options),
+        strict=True,
+    )
     for a, b in pairs:
         assert torch.equal(a["paper"].time, b["paper"].time)
 
@@ -316,7 +345,9 @@ def test_weights_of_zero_are_never_drawn():
 def test_weighted_batches(homo, hetero, homogeneous, heterogeneous, replace):
     for batch in gz_pyg.NeighborLoader(homo, [3, 3], batch_size=20, weight_attr="weight", replace=replace):
         check_homogeneous(batch, homogeneous)
-    loader = gz_pyg.NeighborLoader(hetero, [3, 3], "paper", batch_size=20, weight_attr="weight", replace=replace)
+    loader = gz_pyg.NeighborLoader(
+        hetero, [3, 3], "paper", batch_size=20, weight_attr="weight", replace=replace
+    )
     for batch in loader:
         check_heterogeneous(batch, heterogeneous)
 
@@ -355,12 +386,15 @@ def test_a_mask_as_input_nodes(homo, as_array):
 
 
 @pytest.mark.parametrize(
-    "nodes", ["author", ("author", None), ("author", range(200)), ["author", torch.ones(200, dtype=torch.bool)]]
+    "nodes",
+    ["author", ("author", None), ("author", range(200)), ["author", torch.ones(200, dtype=torch.bool)]],
 )
 def test_forms_of_heterogeneous_input_nodes(hetero, nodes):
     loader = gz_pyg.NeighborLoader(hetero, [3], nodes, batch_size=50)
     assert len(loader) == 4
-    assert [b["author"].n_id[:50].tolist() for b in loader] == [list(range(i, i + 50)) for i in range(0, 200, 50)]
+    assert [b["author"].n_id[:50].tolist() for b in loader] == [
+        list(range(i, i + 50)) for i in range(0, 200, 50)
+    ]
 
 
 def test_all_nodes_when_none_are_named(homo):
@@ -443,7 +477,9 @@ def test_sorted_edges_are_used_as_they_are(homogeneous):
 
 
 def test_32_bit_edge_index(homogeneous):
-    data = Data(x=homogeneous.x, edge_index=homogeneous.edge_index.to(torch.int32), edge_attr=torch.arange(600))
+    data = Data(
+        x=homogeneous.x, edge_index=homogeneous.edge_index.to(torch.int32), edge_attr=torch.arange(600)
+    )
     for batch in gz_pyg.NeighborLoader(data, [5, 5], batch_size=20):
         assert torch.equal(batch.n_id[batch.edge_index], homogeneous.edge_index[:, batch.e_id])
 
@@ -506,7 +542,9 @@ def test_edge_features_weights_and_times_on_any_store(heterogeneous):
     t = heterogeneous.edge_types[0]
     for batch in gz_pyg.NeighborLoader(pair, [3, 3], "paper", batch_size=20):
         assert torch.equal(batch[t].edge_attr, batch[t].e_id)
-        ends = torch.stack([batch[t[0]].n_id[batch[t].edge_index[0]], batch[t[2]].n_id[batch[t].edge_index[1]]])
+        ends = torch.stack(
+            [batch[t[0]].n_id[batch[t].edge_index[0]], batch[t[2]].n_id[batch[t].edge_index[1]]]
+        )
         assert torch.equal(ends, heterogeneous[t].edge_index[:, batch[t].e_id])
     pair[0].put_tensor(heterogeneous[t].weight, group_name=t, attr_name="weight", index=None)
     assert len(list(gz_pyg.NeighborLoader(pair, [3], "paper", batch_size=20, weight_attr="weight"))) == 5
@@ -545,7 +583,18 @@ def test_our_stores_in_pygs_loader(homogeneous, homogeneous_path, heterogeneous,
 
 
 def test_features_of_every_dtype(tmp_path, homogeneous):
-    dtypes = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool]  # fmt: skip
+    dtypes = [
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+    ]
     data = Data(edge_index=homogeneous.edge_index, num_nodes=100)
     for dtype in dtypes:
         data[str(dtype).split(".")[1]] = torch.randint(0, 2, (100, 3)).to(dtype)

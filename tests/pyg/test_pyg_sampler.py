@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import graphs
-import gz_pyg
 import numpy as np
 import pytest
 import reference
@@ -14,16 +13,22 @@ from scipy import stats
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.sampler import NodeSamplerInput
 
+import gz_pyg
+
 LIKELY = 1e-4  # a test of a true claim fails this seldom
 
 
 def as_sample(out, permutation):
     edge = out.edge if permutation is None else permutation[out.edge]
     return SimpleNamespace(
-        nodes=out.node.numpy(), src=out.row.numpy(), dst=out.col.numpy(), edge_ids=edge.numpy(),
-        nodes_per_hop=out.num_sampled_nodes, edges_per_hop=out.num_sampled_edges,
+        nodes=out.node.numpy(),
+        src=out.row.numpy(),
+        dst=out.col.numpy(),
+        edge_ids=edge.numpy(),
+        nodes_per_hop=out.num_sampled_nodes,
+        edges_per_hop=out.num_sampled_edges,
         batch=None if out.batch is None else out.batch.numpy(),
-    )  # fmt: skip
+    )
 
 
 def data_of(edges: graphs.EdgeList, **attributes) -> Data:
@@ -37,7 +42,9 @@ def sample(data, seeds, fanouts, time=None, **options):
     return sampler.sample_from_nodes(NodeSamplerInput(None, seeds, time)), sampler.edge_permutation
 
 
-@pytest.mark.parametrize("edges", [graphs.kite(), graphs.path(5), graphs.star(7), graphs.random_edges(50, 300)])
+@pytest.mark.parametrize(
+    "edges", [graphs.kite(), graphs.path(5), graphs.star(7), graphs.random_edges(50, 300)]
+)
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_all_neighbours_agree_with_the_reference(edges, disjoint):
     seeds = [0, 3, 0, 1]
@@ -64,9 +71,7 @@ def test_heterogeneous_samples_agree_with_the_reference():
         data[t].edge_index = torch.from_numpy(np.stack([src, dst]))
     sampler = gz_pyg.NeighborSampler(data, [-1, -1])
     out = sampler.sample_from_nodes(NodeSamplerInput(None, torch.tensor([0, 3]), None, "paper"))
-    want = reference.sample_hetero(
-        library.grouped(), {"paper": [0, 3]}, {t: [-1, -1] for t in library.edges}
-    )
+    want = reference.sample_hetero(library.grouped(), {"paper": [0, 3]}, {t: [-1, -1] for t in library.edges})
     for t, nodes in want.nodes.items():
         assert out.node[t].tolist() == nodes.tolist()
         assert out.num_sampled_nodes[t] == want.nodes_per_hop[t]
@@ -87,7 +92,13 @@ def test_times_agree_with_the_reference(level, rng_seed):
     grouped = graphs.Csc(grouped.indptr, grouped.indices[order], grouped.edge_ids[order])
     of_position = of_position[order]
     seeds, seed_time = [1, 2, 3], [80, 10, 50]
-    out = sample(data_of(edges, when=torch.from_numpy(time)), seeds, [-1, -1], torch.tensor(seed_time), time_attr="when")
+    out = sample(
+        data_of(edges, when=torch.from_numpy(time)),
+        seeds,
+        [-1, -1],
+        torch.tensor(seed_time),
+        time_attr="when",
+    )
     want = reference.sample(
         grouped, seeds, [-1, -1], disjoint=True, allowed=lambda t, p, s: of_position[p] <= seed_time[s]
     )
@@ -198,7 +209,9 @@ def test_heterogeneous_draws_are_uniform_for_every_edge_type():
     data["hub"].num_nodes = 1
     for i, n in enumerate((6, 9)):
         data[f"leaf{i}"].num_nodes = n
-        data[f"leaf{i}", "to", "hub"].edge_index = torch.stack([torch.arange(n), torch.zeros(n, dtype=torch.int64)])
+        data[f"leaf{i}", "to", "hub"].edge_index = torch.stack(
+            [torch.arange(n), torch.zeros(n, dtype=torch.int64)]
+        )
     sampler = gz_pyg.NeighborSampler(data, [2])
     observed = {"leaf0": np.zeros(6, np.int64), "leaf1": np.zeros(9, np.int64)}
     for _ in range(3000):
@@ -211,7 +224,9 @@ def test_heterogeneous_draws_are_uniform_for_every_edge_type():
 
 def test_negatives_are_uniform(homogeneous):
     observed = np.zeros(100, np.int64)
-    for batch in gz_pyg.LinkNeighborLoader(homogeneous, [0], batch_size=600, neg_sampling={"mode": "triplet", "amount": 20}):
+    for batch in gz_pyg.LinkNeighborLoader(
+        homogeneous, [0], batch_size=600, neg_sampling={"mode": "triplet", "amount": 20}
+    ):
         np.add.at(observed, batch.n_id[batch.dst_neg_index].view(-1).numpy(), 1)
     assert_distributed(observed, np.ones(100))
 
@@ -224,7 +239,10 @@ def test_duplicate_seeds_have_the_right_edges(homo, homogeneous):
     ends = torch.stack([out.node[out.row], out.node[out.col]])
     assert torch.equal(ends, homogeneous.edge_index[:, permutation[out.edge]])
     assert out.node[:4].tolist() == [5, 5, 9, 5]
-    picks = [out.edge[: out.num_sampled_edges[0]][out.col[: out.num_sampled_edges[0]] == i].tolist() for i in (0, 1, 3)]
+    picks = [
+        out.edge[: out.num_sampled_edges[0]][out.col[: out.num_sampled_edges[0]] == i].tolist()
+        for i in (0, 1, 3)
+    ]
     assert picks[0] == picks[1] == picks[2]
 
 

@@ -1,11 +1,11 @@
-"""The loader, warm, without a model: gz_pyg.NeighborLoader against DGL's DataLoader and, where pyg-lib is, PyG's.
+"""The loader, warm, without a model: gz_pyg.NeighborLoader against DGL's DataLoader and, with pyg-lib, PyG's.
 
-Batches of 1024 seeds, fanouts [15, 10, 5], features gathered, no workers, the same graph for everybody. Wanted:
-3x DGL, 6x PyG, and a heterogeneous sample at no more than 1.5x the cost per edge of a homogeneous one.
+Batches of 1024 seeds, fanouts [15, 10, 5], features gathered, no workers, the same graph for everybody.
+Wanted: 3x DGL, 6x PyG, and a heterogeneous sample at no more than 1.5x the cost per edge of a homogeneous one.
 
-DGL runs as its users run it: the graph in memory, features in `ndata`, which its DataLoader gathers when they are
-asked for; with 64-bit ids, its default, and with 32-bit ids, judged on their own. gz reads a store through the page
-cache. The heterogeneous graph has the same edges, dealt out to four types between two node types.
+DGL runs as its users run it: the graph in memory, features in `ndata`, which its DataLoader gathers; with
+64-bit ids, its default, and with 32-bit ids, judged on their own. gz reads a store through the page cache.
+The heterogeneous graph has the same edges, dealt out to four types between two node types.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def pyg_contestant(data, seeds):
 
 
 def hetero_cost(data, seeds, report) -> None:
-    """Seconds per sampled edge, heterogeneous against homogeneous: the sampler alone, over arrays in memory."""
+    """Seconds per sampled edge, heterogeneous against homogeneous: the sampler alone, in memory."""
     import time
 
     import torch

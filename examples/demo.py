@@ -57,9 +57,7 @@ def main() -> None:
         load_seconds += seconds
         batches += count
     print(f"test accuracy      {accuracy(model, test_loader):.3f} of {data.num_classes} classes")
-    print(
-        f"loading            {batches / load_seconds:,.1f} batches/s (sampled and gathered, without the model)"
-    )
+    print(f"loading            {batches / load_seconds:,.1f} batches/s (sample and gather, no model)")
     print(f"dataset on disk    {size_of(args.store) / 1e9:.2f} GB")
     print(f"peak memory        {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9:.2f} GB")
 

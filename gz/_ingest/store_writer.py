@@ -77,7 +77,9 @@ class StoreWriter:
                 rows = write_column(self.root / file, name, table, dtype, node.num_nodes)
                 self.entries[node.name].columns[name] = manifest.ColumnEntry(file)
             if count is not None and rows != count:
-                raise InputError(f"feature {name!r} of {node.name!r} has {rows} rows, but {decided_by} says {count}")
+                raise InputError(
+                    f"feature {name!r} of {node.name!r} has {rows} rows, but {decided_by} says {count}"
+                )
             if count is None:
                 count, decided_by = rows, f"feature {name!r}"
         self.counts[node.name] = count
@@ -99,7 +101,9 @@ class StoreWriter:
     def _jobs(self) -> list[EdgeJob]:
         unknown = any(self.counts[t] is None for e in self.plan.edges for t in (e.type[0], e.type[2]))
         share = self.memory // max(1, len(self.plan.edges)) if unknown else self.memory
-        return [EdgeJob(e, self.plan.base, max(share, 1 << 20), self.plan.ids == "map") for e in self.plan.edges]
+        return [
+            EdgeJob(e, self.plan.base, max(share, 1 << 20), self.plan.ids == "map") for e in self.plan.edges
+        ]
 
     def _dense_edges(self) -> list[manifest.EdgeEntry]:
         jobs = self._jobs()

@@ -8,10 +8,11 @@ import os
 import pickle
 import warnings
 
-import gz
 import numpy as np
 import pytest
 import torch
+
+import gz
 from gz import _engine
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]

@@ -1,13 +1,14 @@
-"""docs/format.md, rule by rule, with literal bytes: each broken rule is refused by name, none of them crashes."""
+"""docs/format.md, rule by rule, with literal bytes: each broken rule is refused by name, none crashes."""
 
 from __future__ import annotations
 
 import struct
 
-import gz
 import numpy as np
 import pytest
 import xxhash
+
+import gz
 from gz import _engine
 
 CHUNK = 4 << 20

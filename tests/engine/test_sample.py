@@ -1,8 +1,7 @@
-"""Graph.sample and Store.sample: agreement with the serial reference, distributions, determinism, bad input."""
+"""Graph.sample and Store.sample: the serial reference, distributions, determinism, bad input."""
 
 from __future__ import annotations
 
-import gz
 import numpy as np
 import pytest
 import reference
@@ -10,6 +9,8 @@ from graphs import EdgeList, community_graph, empty, kite, library, path, random
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+
+import gz
 
 
 def store_of(edges: EdgeList, folder, **options) -> gz.Store:

@@ -9,11 +9,12 @@ import pickle
 import threading
 import time
 
-import gz
 import numpy as np
 import pytest
 import reference
 from graphs import community_graph, kite, library, star
+
+import gz
 
 
 @pytest.fixture

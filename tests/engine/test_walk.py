@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gz
 import numpy as np
 import pytest
 import reference
 from graphs import EdgeList, community_graph, path, random_edges, star
 from scipy import stats
 from test_sample import REJECT, chi_square_p, store_of
+
+import gz
 
 
 def out_graph(edges: EdgeList, tmp_path, **options) -> gz.Graph:

@@ -207,11 +207,7 @@ bool Builder::Output::positions_step() {
     using Id = std::remove_reference_t<decltype(*out)>;
     std::fill(out, out + (end - begin), static_cast<Id>(~uint64_t{0}));
     places_->read(place_bucket_, shift, size_t{1} << 17, [&](const Segment& s) {
-      const size_t bytes = places_->layout().bytes(s.wide);
-      for (size_t i = 0; i < s.count; ++i) {
-        const char* r = s.data + i * bytes;
-        out[load_id(r, s.wide, 0) - begin] = static_cast<Id>(load_id(r, s.wide, 1));
-      }
+      for (size_t i = 0; i < s.count; ++i) out[s.key(i) - begin] = static_cast<Id>(s.other(i));
     });
     positions_->append(out, (end - begin) * sizeof(Id));
   };

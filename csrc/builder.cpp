@@ -11,9 +11,10 @@
 namespace gz {
 namespace {
 
-// How the budget is shared out. Parsers and readers get what is left.
-size_t held_share(uint64_t memory, bool undirected) { return memory * 45 / 100 / (undirected ? 2 : 1); }
-size_t group_share(uint64_t memory) { return memory / 4; }
+// How the budget is shared out: what is held while edges arrive (and while they are sorted), and what a group of
+// buckets takes. Parsers need their memory only before groups do.
+size_t held_share(uint64_t memory, bool undirected) { return memory / 5 * 4 / (undirected ? 2 : 1); }
+size_t group_share(uint64_t memory) { return memory / 8; }
 size_t split_share(uint64_t memory) { return memory / 12; }
 
 }  // namespace
@@ -170,17 +171,15 @@ void Builder::split(const BucketJob& job) {
     std::vector<uint64_t> key(step), other(step), seq(layout_.has_seq ? step : 0);
     std::vector<char> payload(step * layout_.payload);
     from.read(job.bucket, job.shift, step, [&](const Segment& s) {
-      const size_t bytes = layout_.bytes(s.wide);
       for (size_t i = 0; i < s.count; ++i) {
-        const char* r = s.data + i * bytes;
-        const uint64_t a = load_id(r, s.wide, 0) + job.key_base;
-        const uint64_t b = job.by_other ? job.nodes_begin : load_id(r, s.wide, 1);
+        const uint64_t a = s.key(i) + job.key_base;
+        const uint64_t b = job.by_other ? job.nodes_begin : s.other(i);
         const uint64_t node = job.by_other ? b : a, far_end = job.by_other ? a : b;
         key[i] = (by_other ? far_end : node) - base;
         other[i] = by_other ? node : far_end;
-        if (layout_.has_seq) seq[i] = load_u64(r + layout_.seq_offset(s.wide));
+        if (layout_.has_seq) seq[i] = load_u64(s.tail(i));
         if (layout_.payload)
-          std::memcpy(payload.data() + i * layout_.payload, r + layout_.payload_offset(s.wide), layout_.payload);
+          std::memcpy(payload.data() + i * layout_.payload, s.tail(i) + layout_.payload_offset(), layout_.payload);
       }
       to->add(to->make_block({.count = s.count, .wide = true, .key = key.data(), .other = other.data(),
                               .seqs = layout_.has_seq ? seq.data() : nullptr, .payload = payload.data()}));

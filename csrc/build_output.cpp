@@ -28,11 +28,9 @@ DType id_type(bool wide) { return wide ? DType::kInt64 : DType::kUInt32; }
 
 }  // namespace
 
-Builder::Output::Output(const std::string& path, const BuildOptions& options, const std::shared_ptr<SpillFile>& spill,
-                        uint64_t num_nodes, uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
+Builder::Output::Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes, uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
                         const std::vector<EdgeColumn>& columns)
     : options_(options),
-      spill_(spill),
       file_(std::make_shared<OutFile>(path, OutFile::Mode::kCreate)),
       num_nodes_(num_nodes),
       num_other_(num_other),
@@ -53,7 +51,7 @@ Builder::Output::Output(const std::string& path, const BuildOptions& options, co
   if (options_.keep_ids) ids_ = section(id_type(wide_ids_), n * (wide_ids_ ? 8 : 4));
   if (options_.positions) {
     if (exact_) positions_ = section(id_type(wide_positions_), num_input * (wide_positions_ ? 8 : 4));
-    places_ = std::make_unique<Partition>(spill_, RecordLayout{}, options_.memory / 8);
+    places_ = std::make_unique<Partition>(std::make_shared<SpillFile>(options_.directory), RecordLayout{}, options_.memory / 8);
     places_->expect_keys(num_input);
   }
   if (options_.weight_offset) {

@@ -14,7 +14,7 @@ namespace {
 // How the budget is shared out: what is held while edges arrive (and while they are sorted), and what a group of
 // buckets takes. Parsers need their memory only before groups do.
 size_t held_share(uint64_t memory, bool undirected) { return memory / 5 * 4 / (undirected ? 2 : 1); }
-size_t group_share(uint64_t memory) { return memory / 8; }
+size_t group_share(uint64_t memory) { return memory / 6; }
 size_t split_share(uint64_t memory) { return memory / 12; }
 
 }  // namespace
@@ -60,7 +60,9 @@ Builder::Builder(BuildOptions options) : options_(std::move(options)) {
   }
 }
 
-Builder::~Builder() = default;
+Builder::~Builder() {
+  if (writing_.valid()) writing_.wait();
+}
 
 Builder::Prepared Builder::prepare(const EdgeBatch& batch, uint64_t first_id) const {
   RecordBatch r{.count = batch.count, .wide = batch.wide, .key = batch.dst, .other = batch.src,
@@ -118,7 +120,7 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
     throw std::invalid_argument("undirected edges and added self loops need the same nodes at both ends");
   uint64_t most = edges_->count() + (reverses_ ? reverses_->count() : 0);
   if (options_.rules.self_loops == SelfLoops::kAdd) most += num_nodes;
-  out_ = std::make_unique<Output>(path, options_, spill_, num_nodes, num_other, num_input_, most,
+  out_ = std::make_unique<Output>(path, options_, num_nodes, num_other, num_input_, most,
                                   options_.rules.plain(), columns);
   const unsigned shift = std::max({edges_->min_shift(), reverses_ ? reverses_->min_shift() : 0, shift_for(num_nodes)});
   const uint64_t width = uint64_t{1} << shift;
@@ -132,7 +134,7 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
 // Sorts and writes the next group of buckets. False when the level has none left.
 bool Builder::edges_step(Level& level) {
   if (level.next >= level.buckets) return false;
-  const uint64_t limit = group_share(options_.memory);
+  const uint64_t limit = group_share(options_.memory) / 2;  // one group is being sorted while another is written
   std::vector<BucketJob> jobs;
   uint64_t memory = 0;
   for (; level.next < level.buckets; ++level.next) {
@@ -155,8 +157,13 @@ bool Builder::edges_step(Level& level) {
   parallel_for(jobs.size(), 1, [&](size_t i, size_t end) {
     for (; i < end; ++i) results[i] = sort_bucket(jobs[i], options_.rules, out_->wide_indices(), out_->track_inputs());
   });
-  out_->append(results);
+  wait_for_writer();
+  writing_ = std::async(std::launch::async, [this, results = std::move(results)]() mutable { out_->append(results); });
   return true;
+}
+
+void Builder::wait_for_writer() {
+  if (writing_.valid()) writing_.get();
 }
 
 // Partitions the records of a bucket anew, by finer ranges, and works through the result.
@@ -204,6 +211,7 @@ bool Builder::step() {
       throw std::logic_error("step() called before begin()");
     case Phase::kEdges:
       if (edges_step(*top_)) return true;
+      wait_for_writer();
       edges_.reset();
       reverses_.reset();
       out_->end_edges();
@@ -230,7 +238,7 @@ double Builder::progress() const {
   return top_->buckets ? static_cast<double>(top_->next) / static_cast<double>(top_->buckets) : 1;
 }
 
-uint64_t Builder::num_edges() const { return out_ ? out_->num_edges() : 0; }
-uint64_t Builder::num_edge_ids() const { return out_ ? out_->num_edge_ids() : num_input_; }
+uint64_t Builder::num_edges() const { return phase_ > Phase::kEdges ? out_->num_edges() : 0; }
+uint64_t Builder::num_edge_ids() const { return phase_ > Phase::kEdges ? out_->num_edge_ids() : num_input_; }
 
 }  // namespace gz

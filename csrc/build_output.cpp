@@ -24,18 +24,13 @@ Buffer pick(const BucketResult& r, size_t payload, size_t offset, size_t bytes) 
   return out;
 }
 
-DType id_type(bool wide) {
-  return wide ? DType::kInt64 : DType::kUInt32;
-}
+DType id_type(bool wide) { return wide ? DType::kInt64 : DType::kUInt32; }
 
 }  // namespace
 
-Builder::Output::Output(const std::string& path, const BuildOptions& options,
-                        const std::shared_ptr<SpillFile>& spill, uint64_t num_nodes, uint64_t num_other,
-                        uint64_t num_input, uint64_t most_edges, bool exact,
+Builder::Output::Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes, uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
                         const std::vector<EdgeColumn>& columns)
     : options_(options),
-      spill_(spill),
       file_(std::make_shared<OutFile>(path, OutFile::Mode::kCreate)),
       num_nodes_(num_nodes),
       num_other_(num_other),
@@ -56,7 +51,7 @@ Builder::Output::Output(const std::string& path, const BuildOptions& options,
   if (options_.keep_ids) ids_ = section(id_type(wide_ids_), n * (wide_ids_ ? 8 : 4));
   if (options_.positions) {
     if (exact_) positions_ = section(id_type(wide_positions_), num_input * (wide_positions_ ? 8 : 4));
-    places_ = std::make_unique<Partition>(spill_, RecordLayout{}, options_.memory / 8);
+    places_ = std::make_unique<Partition>(std::make_shared<SpillFile>(options_.directory), RecordLayout{}, options_.memory / 8);
     places_->expect_keys(num_input);
   }
   if (options_.weight_offset) {
@@ -110,9 +105,7 @@ void Builder::Output::append_ids(std::vector<BucketResult>& results) {
     }
     base += r.count;
   }
-  if (places_)
-    places_->add_batch(
-        {.count = loops.size(), .wide = true, .key = loops.data(), .other = loop_places.data()});
+  if (places_) places_->add_batch({.count = loops.size(), .wide = true, .key = loops.data(), .other = loop_places.data()});
   std::vector<Span> spans;
   for (const BucketResult& r : results) spans.push_back({r.edge_ids.data(), r.count * (wide_ids_ ? 8 : 4)});
   ids_->append(spans);
@@ -133,8 +126,7 @@ void Builder::Output::append_payload(const std::vector<BucketResult>& results) {
   };
   if (weights_) field(*options_.weight_offset, 4, [&](const auto& spans) { weights_->append(spans); });
   for (size_t c = 0; c < columns_.size(); ++c)
-    field(columns_[c].offset, row_bytes(columns_[c]),
-          [&](const auto& spans) { column_files_[c]->append(spans); });
+    field(columns_[c].offset, row_bytes(columns_[c]), [&](const auto& spans) { column_files_[c]->append(spans); });
 }
 
 void Builder::Output::append(std::vector<BucketResult>& results) {
@@ -184,8 +176,7 @@ void Builder::Output::end_edges() {
 bool Builder::Output::alias_step() {
   if (alias_node_ >= num_nodes_) return false;
   constexpr uint64_t kNodes = uint64_t{1} << 18;
-  const uint64_t most_edges =
-      std::max<uint64_t>(options_.memory / 4 / (sizeof(float) + sizeof(AliasEntry)), 1);
+  const uint64_t most_edges = std::max<uint64_t>(options_.memory / 4 / (sizeof(float) + sizeof(AliasEntry)), 1);
   std::vector<uint64_t> indptr(std::min(kNodes, num_nodes_ - alias_node_) + 1);
   indptr_->read_back(alias_node_ * 8, indptr.data(), indptr.size() * 8);
   size_t nodes = 1;
@@ -214,11 +205,7 @@ bool Builder::Output::positions_step() {
     using Id = std::remove_reference_t<decltype(*out)>;
     std::fill(out, out + (end - begin), static_cast<Id>(~uint64_t{0}));
     places_->read(place_bucket_, shift, size_t{1} << 17, [&](const Segment& s) {
-      const size_t bytes = places_->layout().bytes(s.wide);
-      for (size_t i = 0; i < s.count; ++i) {
-        const char* r = s.data + i * bytes;
-        out[load_id(r, s.wide, 0) - begin] = static_cast<Id>(load_id(r, s.wide, 1));
-      }
+      for (size_t i = 0; i < s.count; ++i) out[s.key(i) - begin] = static_cast<Id>(s.other(i));
     });
     positions_->append(out, (end - begin) * sizeof(Id));
   };
@@ -233,7 +220,7 @@ void Builder::Output::write_header(const EdgeRules& rules) {
   if (positions_) positions_->finish();
   if (alias_) alias_->finish();
   const std::pair<TopologySection, const SectionWriter*> sections[] = {
-      {kIndptr, indptr_.get()},           {kIndices, indices_.get()}, {kEdgeIds, ids_.get()},
+      {kIndptr, indptr_.get()},       {kIndices, indices_.get()}, {kEdgeIds, ids_.get()},
       {kEdgePositions, positions_.get()}, {kWeights, weights_.get()}, {kAlias, alias_.get()}};
   h.file_bytes = kPage;
   for (const auto& [which, writer] : sections) {

@@ -15,8 +15,7 @@ namespace gz {
 // A file being written. Every failure is an IoError that names the path.
 class OutFile {
  public:
-  // kTemporary: `path` is a directory; the file has no name and goes away with this object. kRead: for
-  // read_at only.
+  // kTemporary: `path` is a directory; the file has no name and goes away with this object. kRead: for read_at only.
   enum class Mode { kCreate, kTemporary, kRead };
   OutFile(const std::string& path, Mode mode);
   ~OutFile();
@@ -41,8 +40,7 @@ struct Span {
   size_t bytes;
 };
 
-// Appends bytes to one section and computes its TreeHash. Whole 4 MiB chunks are hashed and written on all
-// threads.
+// Appends bytes to one section and computes its TreeHash.
 class SectionWriter {
  public:
   SectionWriter(std::shared_ptr<OutFile> file, uint64_t offset, DType dtype);

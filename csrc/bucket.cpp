@@ -7,8 +7,6 @@
 namespace gz {
 namespace {
 
-constexpr size_t kReadStep = size_t{1} << 17;
-
 bool is_fast(const RecordLayout& layout, const EdgeRules& rules) {
   return rules.plain() && !layout.has_seq && layout.payload == 0;
 }
@@ -23,13 +21,13 @@ void fast_path(const BucketJob& job, const EdgeRules& rules, BucketResult& out) 
   if (job.by_other)
     at[1] = out.count;
   else
-    p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
+    p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
       for (size_t i = 0; i < s.count; ++i) ++at[s.key(i) + base + 1];
     });
   out.degrees.assign(at.begin() + 1, at.end());
   for (size_t v = 1; v < at.size(); ++v) at[v] += at[v - 1];
   Id* ids = out.indices.as<Id>();
-  p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
+  p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
     if (job.by_other)
       for (size_t i = 0; i < s.count; ++i) ids[at[0]++] = static_cast<Id>(s.key(i) + job.key_base);
     else
@@ -80,9 +78,9 @@ Loaded load(const BucketJob& job) {
         std::memcpy(l.tails.data() + (at + i) * l.tail_bytes, s.tail(i), l.tail_bytes);
     at += s.count;
   };
-  job.edges->read(job.bucket, job.shift, kReadStep, take);
+  job.edges->read(job.bucket, job.shift, job.read_step, take);
   l.originals = at;
-  if (job.reverses) job.reverses->read(job.bucket, job.shift, kReadStep, take);
+  if (job.reverses) job.reverses->read(job.bucket, job.shift, job.read_step, take);
   return l;
 }
 
@@ -237,11 +235,11 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
 
 uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide, const EdgeRules& rules) {
   const uint64_t node_bytes = nodes * 24;
-  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4) + kReadStep * (16 + layout.tail_bytes());
+  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4);
   if (rules.self_loops == SelfLoops::kAdd) count += nodes;
   const uint64_t per_record = 12 + layout.tail_bytes() + (wide ? 16 : 8) + 8 + 2 * layout.payload + (layout.has_seq ? 24 : 0) +
                               (rules.sort_by_id || rules.plain() ? 0 : 12);
-  return node_bytes + count * per_record + kReadStep * (16 + layout.tail_bytes());
+  return node_bytes + count * per_record;
 }
 
 BucketResult sort_bucket(const BucketJob& job, const EdgeRules& rules, bool wide_indices, bool track_inputs) {

@@ -135,14 +135,16 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
 bool Builder::edges_step(Level& level) {
   if (level.next >= level.buckets) return false;
   const uint64_t limit = group_share(options_.memory) / 2;  // one group is being sorted while another is written
+  const size_t read_step = std::clamp<size_t>(options_.memory / 64 / (16 + layout_.tail_bytes()), 64, size_t{1} << 17);
   std::vector<BucketJob> jobs;
   uint64_t memory = 0;
   for (; level.next < level.buckets; ++level.next) {
-    const BucketJob job = level.job(level.next);
+    BucketJob job = level.job(level.next);
+    job.read_step = read_step;
     const uint64_t nodes = job.nodes_end - job.nodes_begin;
     const uint64_t need = bucket_memory(job.count(), nodes, layout_, out_->wide_indices(), options_.rules);
     const bool can_split = nodes > 1 || (options_.rules.sort_by_id && job.others_end - job.others_begin > 1);
-    // Splitting pays once the records themselves are the burden, not the fixed cost of a bucket.
+    // Below this many records a split costs more than it saves.
     if (need > limit && can_split && job.count() > 64) {
       if (!jobs.empty()) break;
       ++level.next;

@@ -8,9 +8,10 @@
 
 namespace gz {
 
-// Fills `out` for one list. A slot is kept when a 32-bit draw is below its threshold, or when the threshold is
-// 2^32 - 1; otherwise the draw goes to its partner. A slot of weight 0 is never the result. A list whose weights are all
-// 0 has every slot at (0, own slot), which no other list can have: nothing can be drawn from it.
+// Fills `out` for one list. A slot is kept when a 32-bit draw is below its threshold, or when the threshold
+// is 2^32 - 1; otherwise the draw goes to its partner. A slot of weight 0 is never the result. A list whose
+// weights are all 0 has every slot at (0, own slot), which no other list can have: nothing can be drawn from
+// it.
 class AliasBuilder {
  public:
   void build(const float* weights, size_t count, AliasEntry* out);

@@ -13,7 +13,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 Buffer::Buffer(size_t bytes) {
   if (bytes == 0) return;
   capacity_ = (bytes + kSmallPage - 1) / kSmallPage * kSmallPage;
-  void* p = ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p =
+      ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) {
     capacity_ = 0;
     throw std::bad_alloc();

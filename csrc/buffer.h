@@ -1,7 +1,8 @@
 // Large, uninitialised, page-aligned memory that goes back to the system at once when freed.
 //
-// Why not std::vector or malloc: vectors touch every byte to zero it, and malloc keeps freed blocks, which would make
-// the ingest's memory budget a guess. Huge pages are asked for where a buffer is large enough to profit.
+// Why not std::vector or malloc: vectors touch every byte to zero it, and malloc keeps freed blocks, which
+// would make the ingest's memory budget a guess. Huge pages are asked for where a buffer is large enough to
+// profit.
 #pragma once
 
 #include <cstddef>

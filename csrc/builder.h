@@ -1,11 +1,13 @@
 // Builds a .gl file from edges in any order, within a memory budget.
 //
-// Use: add() edges until there are no more (an edge's id is its place in that sequence), then begin(), then step()
-// until it returns false. Work is done in steps so that the caller can show progress and be interrupted between them.
-// The result does not depend on the budget, on the number of threads, or on how the edges were cut into chunks.
+// Use: add() edges until there are no more (an edge's id is its place in that sequence), then begin(), then
+// step() until it returns false. Work is done in steps so that the caller can show progress and be
+// interrupted between them. The result does not depend on the budget, on the number of threads, or on how the
+// edges were cut into chunks.
 //
 //   add    edges are partitioned by ranges of the grouped end (partition.h); reverses, if wanted, separately
-//   step   a group of buckets that fits the budget is sorted on all threads (bucket.h) and appended to the file;
+//   step   a group of buckets that fits the budget is sorted on all threads (bucket.h) and appended to the
+//   file;
 //          a bucket too large is partitioned again, finer; a single list too large, by its other end
 //   then   alias tables (from the weights just written) and edge_positions (partitioned by edge id)
 #pragma once
@@ -35,7 +37,7 @@ struct BuildOptions {
   Direction direction = Direction::kIn;
   size_t payload = 0;  // bytes that travel with each edge
   bool keep_ids = false;
-  bool positions = false;      // also write the inverse of the edge ids
+  bool positions = false;  // also write the inverse of the edge ids
   bool ids_are_in_rows = false;
   bool arrives_sorted = false;  // the edges of a node arrive with ascending other ends
   EdgeRules rules;
@@ -74,7 +76,8 @@ class Builder {
   uint64_t nodes_seen() const { return nodes_seen_; }    // the grouped end
   uint64_t others_seen() const { return others_seen_; }  // the other end
 
-  void begin(const std::string& path, uint64_t num_nodes, uint64_t num_other, std::vector<EdgeColumn> columns);
+  void begin(const std::string& path, uint64_t num_nodes, uint64_t num_other,
+             std::vector<EdgeColumn> columns);
   bool step();
   double progress() const;  // 0 to 1
   uint64_t num_edges() const;
@@ -101,8 +104,8 @@ class Builder {
   std::future<void> writing_;  // the last group, on its way to the file while the next is sorted
 };
 
-// Adds to `out` the edges of a finished `in` topology, transposed: the ids of `out` are then positions in `in`.
-// Handles nodes [begin, end) and returns where it stopped (a memory-sized piece further on).
+// Adds to `out` the edges of a finished `in` topology, transposed: the ids of `out` are then positions in
+// `in`. Handles nodes [begin, end) and returns where it stopped (a memory-sized piece further on).
 uint64_t add_transposed(Builder& out, const std::string& in_path, uint64_t begin, uint64_t memory);
 
 }  // namespace gz

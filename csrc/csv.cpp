@@ -11,8 +11,12 @@ namespace {
 
 constexpr size_t kQuoteAtMost = 60;  // characters of a bad value shown in a message
 
-bool is_blank(char c) { return c == ' ' || c == '\t'; }
-bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+bool is_digit(char c) {
+  return static_cast<unsigned char>(c - '0') < 10;
+}
 
 std::string_view trim(std::string_view s) {
   while (!s.empty() && is_blank(s.front())) s.remove_prefix(1);
@@ -40,7 +44,9 @@ inline Digits eight_digits(const char* p) {
   if (n == 0) return {0, 0};
   uint64_t v = t << (64 - 8 * n);  // first digit lowest, zeros before it
   v = (v * 10) + (v >> 8);
-  v = (((v & 0x000000FF000000FFull) * 0x000F424000000064ull) + (((v >> 16) & 0x000000FF000000FFull) * 0x0000271000000001ull)) >> 32;
+  v = (((v & 0x000000FF000000FFull) * 0x000F424000000064ull) +
+       (((v >> 16) & 0x000000FF000000FFull) * 0x0000271000000001ull)) >>
+      32;
   return {n, v & 0xFFFFFFFFull};
 }
 
@@ -87,7 +93,8 @@ std::string store_float(std::string_view s, char* to, bool weight) {
   const Parse r = parse_number(s, v);
   if (r == Parse::kNotANumber) return " is not a number";
   if (r == Parse::kTooLarge) return " is too large for the column's type";
-  if (weight && (!std::isfinite(v) || v < 0)) return " cannot be a weight: weights are finite and not negative";
+  if (weight && (!std::isfinite(v) || v < 0))
+    return " cannot be a weight: weights are finite and not negative";
   std::memcpy(to, &v, sizeof v);
   return {};
 }
@@ -127,7 +134,8 @@ std::string store_value(std::string_view s, const CsvValue& v, char* row) {
   }
 }
 
-// Cuts a line into fields. Quoted fields lose their quotes ("" inside is one quote) and may contain the delimiter.
+// Cuts a line into fields. Quoted fields lose their quotes ("" inside is one quote) and may contain the
+// delimiter.
 class Fields {
  public:
   void split(std::string_view line, const CsvFormat& f) {
@@ -179,8 +187,8 @@ class Fields {
 class Parser {
  public:
   Parser(const CsvFormat& f, CsvRows& rows) : f_(f), rows_(rows) {
-    simple_ = f.keys.size() == 2 && f.keys[0] == 0 && f.keys[1] == 1 && f.num_fields == 2 && f.values.empty() &&
-              !f.text_keys && !f.spaces;
+    simple_ = f.keys.size() == 2 && f.keys[0] == 0 && f.keys[1] == 1 && f.num_fields == 2 &&
+              f.values.empty() && !f.text_keys && !f.spaces;
     for (size_t k = 0; k < f.keys.size(); ++k)
       limit_[k] = f.key_limits.size() > k && f.key_limits[k] ? f.key_limits[k] : uint64_t{1} << 63;
   }
@@ -207,8 +215,8 @@ class Parser {
   }
 
  private:
-  // "digits delimiter digits newline", again and again. Returns when it meets an id of more than 32 bits (the rows are
-  // then wide) or the end.
+  // "digits delimiter digits newline", again and again. Returns when it meets an id of more than 32 bits (the
+  // rows are then wide) or the end.
   void simple_rows() {
     uint32_t* src = rows_.keys[0].as<uint32_t>();
     uint32_t* dst = rows_.keys[1].as<uint32_t>();
@@ -284,7 +292,8 @@ class Parser {
   }
 
   std::string field_name(size_t field) const {
-    if (field < f_.names.size() && !f_.names[field].empty()) return "column " + quoted(f_.names[field]) + ": ";
+    if (field < f_.names.size() && !f_.names[field].empty())
+      return "column " + quoted(f_.names[field]) + ": ";
     return "column " + std::to_string(field + 1) + ": ";
   }
 
@@ -293,7 +302,8 @@ class Parser {
     fields_.split(text, f_);
     const auto& fields = fields_.views();
     if (fields.size() != f_.num_fields)
-      return "has " + std::to_string(fields.size()) + " fields, expected " + std::to_string(f_.num_fields) + ": " + quoted(text);
+      return "has " + std::to_string(fields.size()) + " fields, expected " + std::to_string(f_.num_fields) +
+             ": " + quoted(text);
     int64_t key[2] = {0, 0};
     for (size_t k = 0; k < f_.keys.size(); ++k) {
       const std::string_view s = fields[f_.keys[k]];
@@ -325,7 +335,8 @@ class Parser {
     switch (parse_integer(s, out)) {
       case Parse::kNotANumber:
         if (s.empty()) return "the id is empty";
-        return quoted(s) + " is not an integer id" + (f_.any_integer ? "" : " (ids that are text: ids=\"map\")");
+        return quoted(s) + " is not an integer id" +
+               (f_.any_integer ? "" : " (ids that are text: ids=\"map\")");
       case Parse::kTooLarge:
         return quoted(s) + " does not fit a 64-bit integer";
       case Parse::kOk:
@@ -334,8 +345,8 @@ class Parser {
     if (f_.any_integer) return {};
     if (out < 0) return quoted(s) + " is negative; node ids start at 0 (ids=\"map\" takes any integer)";
     if (static_cast<uint64_t>(out) >= limit_[k])
-      return quoted(s) + " is out of range: there are " + std::to_string(limit_[k]) + " nodes, ids are 0 to " +
-             std::to_string(limit_[k] - 1);
+      return quoted(s) + " is out of range: there are " + std::to_string(limit_[k]) +
+             " nodes, ids are 0 to " + std::to_string(limit_[k] - 1);
     return {};
   }
 
@@ -351,7 +362,8 @@ class Parser {
     for (size_t k = 0; k < f_.keys.size(); ++k) {
       Buffer wide(most_ * 8);
       // The row being stored may have its first key in place already.
-      for (size_t i = 0; i <= rows_.count && i < most_; ++i) wide.as<uint64_t>()[i] = rows_.keys[k].as<uint32_t>()[i];
+      for (size_t i = 0; i <= rows_.count && i < most_; ++i)
+        wide.as<uint64_t>()[i] = rows_.keys[k].as<uint32_t>()[i];
       rows_.keys[k] = std::move(wide);
     }
     rows_.wide = true;

@@ -1,7 +1,8 @@
 // Text tables: parsing lines into ids and values, with errors that name the line and the value.
 //
-// The common case, decimal ids of an edge list, is parsed eight digits at a time and without allocation. Whatever is
-// unusual about a line (spaces, quotes, CRLF, a comment, an error) sends that one line down a slow exact path.
+// The common case, decimal ids of an edge list, is parsed eight digits at a time and without allocation.
+// Whatever is unusual about a line (spaces, quotes, CRLF, a comment, an error) sends that one line down a
+// slow exact path.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +17,24 @@
 namespace gz {
 
 struct CsvValue {
-  size_t field;       // 0-based, in the line
-  DType dtype;        // bool, integers, float32, float64
-  size_t offset;      // in the payload row
+  size_t field;         // 0-based, in the line
+  DType dtype;          // bool, integers, float32, float64
+  size_t offset;        // in the payload row
   bool weight = false;  // must be finite and not negative
 };
 
 struct CsvFormat {
   char delimiter = ',';
-  bool spaces = false;  // fields are separated by runs of blanks and tabs
-  size_t num_fields = 0;                // every line must have as many
-  std::vector<size_t> keys;             // fields that hold ids: none, one, or source and destination
-  bool text_keys = false;               // ids are any text, else decimal integers
-  bool any_integer = false;             // integer ids may be negative (they will be mapped)
-  std::vector<uint64_t> key_limits;     // integer ids must be below these; 0: no limit
+  bool spaces = false;               // fields are separated by runs of blanks and tabs
+  size_t num_fields = 0;             // every line must have as many
+  std::vector<size_t> keys;          // fields that hold ids: none, one, or source and destination
+  bool text_keys = false;            // ids are any text, else decimal integers
+  bool any_integer = false;          // integer ids may be negative (they will be mapped)
+  std::vector<uint64_t> key_limits;  // integer ids must be below these; 0: no limit
   std::vector<CsvValue> values;
   size_t payload = 0;
   bool skip_bad = false;
-  std::vector<std::string> names;       // of the fields, for messages; may be empty
+  std::vector<std::string> names;  // of the fields, for messages; may be empty
 };
 
 // Text of one key column: offsets[i] .. offsets[i + 1] of bytes.

@@ -19,7 +19,10 @@ const char* after_newline(const char* p, const char* end) {
 }  // namespace
 
 CsvSource::CsvSource(std::string name, CsvFormat format, uint64_t lines_before, size_t piece_bytes)
-    : name_(std::move(name)), format_(std::move(format)), piece_bytes_(std::max<size_t>(piece_bytes, 1)), lines_(lines_before) {}
+    : name_(std::move(name)),
+      format_(std::move(format)),
+      piece_bytes_(std::max<size_t>(piece_bytes, 1)),
+      lines_(lines_before) {}
 
 void CsvSource::open_file(uint64_t offset) {
   file_ = std::make_unique<OutFile>(name_, OutFile::Mode::kRead);
@@ -33,7 +36,8 @@ size_t CsvSource::file_pieces() const {
   return std::min<uint64_t>(left, kPiecesPerThread * static_cast<size_t>(num_threads()));
 }
 
-// The lines that start in piece i. One byte before it is read too, to see whether a line starts right at its beginning.
+// The lines that start in piece i. One byte before it is read too, to see whether a line starts right at its
+// beginning.
 void CsvSource::fetch_file(size_t i, Piece& piece) const {
   const uint64_t begin = position_ + i * piece_bytes_;
   const uint64_t end = std::min(size_, begin + piece_bytes_);
@@ -90,9 +94,11 @@ CsvSource::Fetch CsvSource::cut_text(const char* data, size_t bytes,
 
 void CsvSource::account(const CsvRows& rows) {
   if (rows.skipped && skipped_ == 0)
-    first_skipped_ = name_ + ", line " + std::to_string(lines_ + rows.first_skipped_line + 1) + ": " + rows.first_skipped_message;
+    first_skipped_ = name_ + ", line " + std::to_string(lines_ + rows.first_skipped_line + 1) + ": " +
+                     rows.first_skipped_message;
   if (rows.bad)
-    throw InputError(name_ + ", line " + std::to_string(lines_ + rows.bad_line + 1) + ": " + rows.bad_message);
+    throw InputError(name_ + ", line " + std::to_string(lines_ + rows.bad_line + 1) + ": " +
+                     rows.bad_message);
   skipped_ += rows.skipped;
   lines_ += rows.lines;
 }
@@ -101,7 +107,10 @@ void CsvSource::to_builder(Builder& builder, size_t pieces, const Fetch& fetch) 
   std::vector<CsvRows> rows(pieces);
   std::vector<Builder::Prepared> made(pieces);
   const auto batch = [](const CsvRows& r) {
-    return EdgeBatch{.count = r.count, .wide = r.wide, .src = r.keys[0].data(), .dst = r.keys[1].data(),
+    return EdgeBatch{.count = r.count,
+                     .wide = r.wide,
+                     .src = r.keys[0].data(),
+                     .dst = r.keys[1].data(),
                      .payload = r.payload.data()};
   };
   // Edge ids depend on how many edges came before, so they have to wait for all pieces to be parsed.

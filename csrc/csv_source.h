@@ -1,5 +1,5 @@
-// A text table read piece by piece on all threads: from a file (by pread, never mapped, so that the text does not count
-// as this process's memory) or from text handed in, as from a decompressor.
+// A text table read piece by piece on all threads: from a file (by pread, never mapped, so that the text does
+// not count as this process's memory) or from text handed in, as from a decompressor.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,8 @@ class CsvSource {
 
   size_t file_pieces() const;
   void fetch_file(size_t i, Piece& piece) const;
-  Fetch cut_text(const char* data, size_t bytes, std::vector<std::pair<const char*, const char*>>& cuts) const;
+  Fetch cut_text(const char* data, size_t bytes,
+                 std::vector<std::pair<const char*, const char*>>& cuts) const;
   void to_builder(Builder& builder, size_t pieces, const Fetch& fetch);
   void to_rows(std::vector<CsvRows>& rows, size_t pieces, const Fetch& fetch);
   void account(const CsvRows& rows);  // in order; throws InputError for a bad line

@@ -45,7 +45,10 @@ uint64_t add_transposed(Builder& out, const std::string& in_path, uint64_t begin
       for (size_t i = 0; i < count; ++i) wider.as<uint64_t>()[i] = src.as<uint32_t>()[i];
       src = std::move(wider);
     }
-    out.add({.count = count, .wide = wide_batch, .src = src.data(), .dst = dst.data(),
+    out.add({.count = count,
+             .wide = wide_batch,
+             .src = src.data(),
+             .dst = dst.data(),
              .payload = weighted ? weights.data() : nullptr});
     at += count;
   }

@@ -20,7 +20,8 @@ namespace {
 
 int open_file(const std::string& path, OutFile::Mode mode) {
   if (mode == OutFile::Mode::kRead) return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (mode == OutFile::Mode::kCreate) return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (mode == OutFile::Mode::kCreate)
+    return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   const int fd = ::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
   // A filesystem without O_TMPFILE: make a name, and take it away again.
@@ -33,12 +34,16 @@ int open_file(const std::string& path, OutFile::Mode mode) {
 }  // namespace
 
 OutFile::OutFile(const std::string& path, Mode mode) : path_(path), fd_(open_file(path, mode)) {
-  if (fd_ < 0) fail(errno, path_, mode == Mode::kRead     ? "open"
-                           : mode == Mode::kCreate ? "create"
-                                                   : "create a temporary file in it");
+  if (fd_ < 0)
+    fail(errno, path_,
+         mode == Mode::kRead     ? "open"
+         : mode == Mode::kCreate ? "create"
+                                 : "create a temporary file in it");
 }
 
-OutFile::~OutFile() { ::close(fd_); }
+OutFile::~OutFile() {
+  ::close(fd_);
+}
 
 void OutFile::write_at(uint64_t offset, const void* data, size_t bytes) const {
   const char* p = static_cast<const char*>(data);
@@ -82,7 +87,8 @@ uint64_t OutFile::length() const {
   return static_cast<uint64_t>(n);
 }
 
-SectionWriter::SectionWriter(std::shared_ptr<OutFile> file, uint64_t offset, DType dtype) : file_(std::move(file)) {
+SectionWriter::SectionWriter(std::shared_ptr<OutFile> file, uint64_t offset, DType dtype)
+    : file_(std::move(file)) {
   section_.offset = offset;
   section_.dtype = dtype;
 }
@@ -109,7 +115,8 @@ void SectionWriter::append(const std::vector<Span>& spans) {
   };
   const size_t first_hash = hashes_.size();
   hashes_.resize(first_hash + chunks);
-  // One thread writes: the kernel lets only one at a time into a file anyway, and the others have edges to sort.
+  // One thread writes: the kernel lets only one at a time into a file anyway, and the others have edges to
+  // sort.
   std::vector<char> scratch;
   for (size_t c = 0; c < chunks; ++c) {
     const size_t begin = c * kHashChunk, end = begin + kHashChunk;

@@ -40,7 +40,9 @@ def convert_csv_to_gl(
     path = os.fspath(csv_path)
     layout = sniff(path, delimiter, header, False)
     if layout.num_fields > 3:
-        raise InputError(f"{path}: lines have {layout.num_fields} fields; expected source, destination and perhaps a weight")
+        raise InputError(
+            f"{path}: lines have {layout.num_fields} fields; expected source, destination and perhaps a weight"
+        )
     weight = layout.name(2) if layout.num_fields == 3 else None
     table = CsvTable(
         path, keys=None, weight=weight, delimiter=layout.delimiter, header=bool(layout.names),
@@ -55,7 +57,9 @@ def convert_csv_to_gl(
                 weight_offset=0 if weight else None, memory=budget, expected_nodes=num_nodes or 0,
             )  # fmt: skip
             progress.phase("reading edges")
-            table.to_builder(builder, table.record(), lambda: progress.update(table.bytes_done, table.bytes_total, "B"))
+            table.to_builder(
+                builder, table.record(), lambda: progress.update(table.bytes_done, table.bytes_total, "B")
+            )
             n = num_nodes if num_nodes is not None else max(builder.nodes_seen, builder.others_seen)
             builder.begin(str(target), n, n, [])
             run(builder, progress, "sorting edges")
@@ -119,7 +123,11 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
     fields = table.record()
     for chunk in table.chunks(1 << 16):
         ids = np.ascontiguousarray(chunk.columns[table.columns[0].name])
-        rows = np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1) if fields.itemsize else None
+        rows = (
+            np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)
+            if fields.itemsize
+            else None
+        )
         builder.add(np.zeros_like(ids), ids, rows)
     n = builder.nodes_seen
     topology = os.path.join(folder, "rows.gl")
@@ -136,6 +144,8 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
             if (degrees != 1).any():
                 i = at + int((degrees != 1).argmax())
                 found = "no line" if degrees[i - at] == 0 else f"{degrees[i - at]} lines"
-                raise InputError(f"{table.name}: node {i} has {found}; every node from 0 to {n - 1} needs one")
+                raise InputError(
+                    f"{table.name}: node {i} has {found}; every node from 0 to {n - 1} needs one"
+                )
             at += take
     os.unlink(topology)

@@ -126,7 +126,9 @@ class _Checker:
         if not isinstance(d, dict) or d.get("format") != FORMAT:
             self.fail(f'is not a gz store: "format" is not "{FORMAT}"')
         if d.get("version") != VERSION:
-            self.fail(f"store version {d.get('version')!r}; this gz reads {VERSION}: ingest again or update gz")
+            self.fail(
+                f"store version {d.get('version')!r}; this gz reads {VERSION}: ingest again or update gz"
+            )
         nodes = d.get("nodes")
         edges = d.get("edges")
         if not isinstance(nodes, dict) or not isinstance(edges, list):

@@ -89,7 +89,14 @@ def ingest(
     budget = parse_memory(memory)
     plan: Spec
     if spec is not None:
-        if edges is not None or features is not None or num_nodes is not None or splits or edge_features or nodes is not None:
+        if (
+            edges is not None
+            or features is not None
+            or num_nodes is not None
+            or splits
+            or edge_features
+            or nodes is not None
+        ):
             raise ValueError("give either spec= or edges=/features=/..., not both")
         plan = load(spec, options, ids)
     else:

@@ -52,14 +52,18 @@ def storable(dtype: str, what: str) -> str:
         return dtype
     if dtype in _WIDER:
         return _WIDER[dtype]
-    raise InputError(f"{what} has dtype {dtype}, which cannot be stored; convert it to one of {', '.join(STORABLE)}")
+    raise InputError(
+        f"{what} has dtype {dtype}, which cannot be stored; convert it to one of {', '.join(STORABLE)}"
+    )
 
 
 def to_dtype(a: np.ndarray, column: Column, given: str) -> np.ndarray:
     """Rows as the column stores them: little-endian, C order, the column's dtype."""
     if given == "bfloat16" or column.dtype == "bfloat16":
         if given != column.dtype:
-            raise InputError(f"column {column.name!r}: cannot convert {given} to {column.dtype}; do it beforehand")
+            raise InputError(
+                f"column {column.name!r}: cannot convert {given} to {column.dtype}; do it beforehand"
+            )
         return np.ascontiguousarray(a)
     return np.ascontiguousarray(a, dtype=column.numpy.newbyteorder("<"))
 

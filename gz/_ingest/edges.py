@@ -38,7 +38,9 @@ class Feed:
         while have < n:
             rows = next(self._rows, None)
             if rows is None:
-                raise InputError(f"{self.table.name}: has {self.taken + have} rows, but there are more edges (at least {self.taken + n})")
+                raise InputError(
+                    f"{self.table.name}: has {self.taken + have} rows, but there are more edges (at least {self.taken + n})"
+                )
             parts.append(rows)
             have += len(rows)
         rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -49,7 +51,9 @@ class Feed:
     def finish(self) -> None:
         more = len(self._rest) + sum(len(r) for r in self._rows)
         if more:
-            raise InputError(f"{self.table.name}: has {self.taken + more} rows, but there are {self.taken} edges")
+            raise InputError(
+                f"{self.table.name}: has {self.taken + more} rows, but there are {self.taken} edges"
+            )
 
 
 class EdgeJob:
@@ -92,9 +96,13 @@ class EdgeJob:
             return
         names = [c.name for c in self.columns]
         if w not in names:
-            raise InputError(f"{self.table.name}: there is no edge column {w!r} to take the weight from; there are {', '.join(names) or 'none'}")
+            raise InputError(
+                f"{self.table.name}: there is no edge column {w!r} to take the weight from; there are {', '.join(names) or 'none'}"
+            )
         if self._weight_column().shape:
-            raise InputError(f"edge column {w!r} cannot be the weight: it has shape {self._weight_column().shape} per edge")
+            raise InputError(
+                f"edge column {w!r} cannot be the weight: it has shape {self._weight_column().shape} per edge"
+            )
 
     def make_builder(self, directory: Path, expected_nodes: int) -> None:
         s = self.spec
@@ -113,7 +121,9 @@ class EdgeJob:
             undirected=s.undirected,
             self_loops=s.self_loops,
             loop_payload=loop.tobytes(),
-            weight_offset=self.record.fields[weight_field][1] if weight_field and self.record.fields else None,
+            weight_offset=self.record.fields[weight_field][1]
+            if weight_field and self.record.fields
+            else None,
             memory=self.memory,
             expected_nodes=expected_nodes,
         )
@@ -127,9 +137,16 @@ class EdgeJob:
             if isinstance(t, CsvTable):
                 t.limits = [limit or 0 for limit in limits]
         progress.phase("reading edges")
-        if all(isinstance(t, CsvTable) for t in tables) and not self.feeds and _WEIGHT not in (self.record.names or ()) and 0 not in limits:
+        if (
+            all(isinstance(t, CsvTable) for t in tables)
+            and not self.feeds
+            and _WEIGHT not in (self.record.names or ())
+            and 0 not in limits
+        ):
             for t in tables:
-                t.to_builder(self.builder, self.record, lambda t=t: progress.update(t.bytes_done, t.bytes_total, "B"))
+                t.to_builder(
+                    self.builder, self.record, lambda t=t: progress.update(t.bytes_done, t.bytes_total, "B")
+                )
                 self._skipped(t)
             return
         for src, dst, payload in self.batches(limits):
@@ -148,13 +165,17 @@ class EdgeJob:
         """Chunks with ids still unchecked; small ones are kept as they are."""
         yield from self.table.chunks(self.chunk_rows())
 
-    def batches(self, limits: tuple[int | None, int | None]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    def batches(
+        self, limits: tuple[int | None, int | None]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """(src, dst, payload), gathered into pieces large enough to be worth a call."""
         held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
         count = 0
         for chunk in self.chunks():
             src = check_ids(_flat(chunk, self.keys[0]), chunk.where, chunk.first_row, limits[0], "source")
-            dst = check_ids(_flat(chunk, self.keys[1]), chunk.where, chunk.first_row, limits[1], "destination")
+            dst = check_ids(
+                _flat(chunk, self.keys[1]), chunk.where, chunk.first_row, limits[1], "destination"
+            )
             held.append((src, dst, self.payload(chunk)))
             count += len(src)
             if count >= self.chunk_rows() // 2:
@@ -199,18 +220,24 @@ class EdgeJob:
 
     # --- output
 
-    def build(self, root: Path, names: FileNames, num_src: int, num_dst: int, progress: Progress) -> manifest.EdgeEntry:
+    def build(
+        self, root: Path, names: FileNames, num_src: int, num_dst: int, progress: Progress
+    ) -> manifest.EdgeEntry:
         s = self.spec
         folder = names.get("edges", "__".join(s.type))
         (root / folder).mkdir(parents=True)
-        entry = manifest.EdgeEntry(s.type, 0, f"{folder}/in.gl", None, "original" if self.keep_ids else "position")
+        entry = manifest.EdgeEntry(
+            s.type, 0, f"{folder}/in.gl", None, "original" if self.keep_ids else "position"
+        )
         names.get(folder, "in.gl")
         names.get(folder, "out.gl")
         columns = []
         for c in self.columns:
             file = names.get(folder, c.name, ".gd")
             entry.columns[c.name] = manifest.ColumnEntry(file)
-            columns.append(_engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self.record.fields[c.name][1]))  # type: ignore[index]
+            columns.append(
+                _engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self.record.fields[c.name][1])
+            )  # type: ignore[index]
         self.builder.begin(str(root / folder / "in.gl"), num_dst, num_src, columns)
         run(self.builder, progress, "sorting edges")
         entry.num_edges = self.builder.num_edges
@@ -249,7 +276,9 @@ def _flat(chunk: Chunk, key: str) -> np.ndarray:
     return a
 
 
-def _join(held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _join(
+    held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     if len(held) == 1:
         src, dst, payload = held[0]
         if src.dtype.itemsize == dst.dtype.itemsize:

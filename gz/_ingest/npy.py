@@ -40,7 +40,9 @@ class NpyArray:
             need = self.data_offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
             have = os.path.getsize(path)
             if have < need:
-                raise InputError(f"{self.name}: is {have} bytes long, but its header promises {need}: truncated")
+                raise InputError(
+                    f"{self.name}: is {have} bytes long, but its header promises {need}: truncated"
+                )
 
     def _open(self) -> IO[bytes]:
         if self.member is None:

@@ -56,11 +56,17 @@ class EdgeSpec:
             ("on_bad_line", ("error", "skip")),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(map(repr, allowed))}")
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: choose one of {', '.join(map(repr, allowed))}"
+                )
         if self.type[0] != self.type[2] and (self.undirected or self.self_loops == "add"):
-            raise ValueError(f"edge type {self.type}: undirected and self_loops='add' need the same node type at both ends")
+            raise ValueError(
+                f"edge type {self.type}: undirected and self_loops='add' need the same node type at both ends"
+            )
         if self.columns is not None and (isinstance(self.columns, str) or len(self.columns) != 2):
-            raise ValueError(f"columns={self.columns!r}: give the two columns that hold source and destination")
+            raise ValueError(
+                f"columns={self.columns!r}: give the two columns that hold source and destination"
+            )
 
 
 @dataclass
@@ -74,7 +80,9 @@ class Spec:
 
     def check(self) -> None:
         if self.ids not in ("dense", "map"):
-            raise ValueError(f"ids={self.ids!r}: choose 'dense' (ids are 0 to N-1) or 'map' (any integers or text)")
+            raise ValueError(
+                f"ids={self.ids!r}: choose 'dense' (ids are 0 to N-1) or 'map' (any integers or text)"
+            )
         for e in self.edges:
             e.check()
         types = [e.type for e in self.edges]
@@ -83,11 +91,25 @@ class Spec:
                 raise ValueError(f"edge type {t} is given twice; give its files as a list instead")
 
 
-def simple(edges: Any, features: Any, num_nodes: int | None, splits: Any, nodes: Any, ids: str, options: dict[str, Any]) -> Spec:
+def simple(
+    edges: Any,
+    features: Any,
+    num_nodes: int | None,
+    splits: Any,
+    nodes: Any,
+    ids: str,
+    options: dict[str, Any],
+) -> Spec:
     """The homogeneous spec of gz.ingest's plain arguments."""
     if num_nodes is not None and (isinstance(num_nodes, bool) or int(num_nodes) < 0):
         raise ValueError(f"num_nodes={num_nodes!r} is not a count")
-    node = NodeSpec(manifest.NODE_TYPE, None if num_nodes is None else int(num_nodes), split_table(features, ""), dict(splits or {}), nodes)
+    node = NodeSpec(
+        manifest.NODE_TYPE,
+        None if num_nodes is None else int(num_nodes),
+        split_table(features, ""),
+        dict(splits or {}),
+        nodes,
+    )
     features_of_edges = options.pop("edge_features") or {}
     if not isinstance(features_of_edges, dict):
         features_of_edges = {"edge_attr": features_of_edges}
@@ -95,7 +117,12 @@ def simple(edges: Any, features: Any, num_nodes: int | None, splits: Any, nodes:
         import numpy as np
 
         edges = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return Spec(True, {node.name: node}, [EdgeSpec(manifest.EDGE_TYPE, edges, features=features_of_edges, **options)], ids)
+    return Spec(
+        True,
+        {node.name: node},
+        [EdgeSpec(manifest.EDGE_TYPE, edges, features=features_of_edges, **options)],
+        ids,
+    )
 
 
 def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
@@ -117,7 +144,13 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
     for name, n in dict(spec.get("nodes", {})).items():
         n = dict(n or {})
         _known(n, _NODE_KEYS, f"node type {name!r}")
-        nodes[name] = NodeSpec(name, n.get("num_nodes"), split_table(n.get("features"), base), dict(n.get("splits") or {}), n.get("ids"))
+        nodes[name] = NodeSpec(
+            name,
+            n.get("num_nodes"),
+            split_table(n.get("features"), base),
+            dict(n.get("splits") or {}),
+            n.get("ids"),
+        )
     edges = []
     given = spec.get("edges", [])
     if isinstance(given, dict):  # {(src, rel, dst): {...}} as people write it in Python
@@ -144,7 +177,9 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
 def _known(d: dict[str, Any], known: set[str], what: str) -> None:
     unknown = sorted(set(d) - known)
     if unknown:
-        raise ValueError(f"{what}: unknown {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{what}: unknown {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}"
+        )
 
 
 class FileNames:

@@ -82,7 +82,9 @@ class StoreWriter:
                 rows = write_column(self.root / file, name, table, dtype, node.num_nodes)
                 self.entries[node.name].columns[name] = manifest.ColumnEntry(file)
             if count is not None and rows != count:
-                raise InputError(f"feature {name!r} of {node.name!r} has {rows} rows, but {decided_by} says {count}")
+                raise InputError(
+                    f"feature {name!r} of {node.name!r} has {rows} rows, but {decided_by} says {count}"
+                )
             if count is None:
                 count, decided_by = rows, f"feature {name!r}"
         self.counts[node.name] = count
@@ -97,13 +99,21 @@ class StoreWriter:
     def _split_value(self, node: NodeSpec, name: str, value: Any) -> Any:
         """With mapped ids a split names its nodes by their original ids; a mask stays a mask."""
         entry = self.entries[node.name]
-        if self.plan.ids != "map" or entry.id_map is None or (is_array(value) and as_numpy(value)[1] == "bool"):
+        if (
+            self.plan.ids != "map"
+            or entry.id_map is None
+            or (is_array(value) and as_numpy(value)[1] == "bool")
+        ):
             return value
         ids = IdMap(self.root, entry.id_map)
         parts = []
         for keys in key_chunks(value, f"split {name!r}", self.plan.base):
             try:
-                parts.append(ids.to_dense([keys.value(i) for i in range(len(keys))] if isinstance(keys, Text) else keys))
+                parts.append(
+                    ids.to_dense(
+                        [keys.value(i) for i in range(len(keys))] if isinstance(keys, Text) else keys
+                    )
+                )
             except KeyError as e:
                 raise InputError(f"split {name!r}: {e.args[0]}") from None
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -113,7 +123,9 @@ class StoreWriter:
     def _jobs(self) -> list[EdgeJob]:
         unknown = any(self.counts[t] is None for e in self.plan.edges for t in (e.type[0], e.type[2]))
         share = self.memory // max(1, len(self.plan.edges)) if unknown else self.memory
-        return [EdgeJob(e, self.plan.base, max(share, 1 << 20), self.plan.ids == "map") for e in self.plan.edges]
+        return [
+            EdgeJob(e, self.plan.base, max(share, 1 << 20), self.plan.ids == "map") for e in self.plan.edges
+        ]
 
     def _dense_edges(self) -> list[manifest.EdgeEntry]:
         jobs = self._jobs()
@@ -159,14 +171,18 @@ class StoreWriter:
         mapper = KeyMapper(plan, self.root, folders, self.memory, self.progress)
         for node in plan.nodes.values():
             if node.features and node.ids is None:
-                raise InputError(f'node type {node.name!r}: ids="map" with features needs nodes=, the original id of every row')
+                raise InputError(
+                    f'node type {node.name!r}: ids="map" with features needs nodes=, the original id of every row'
+                )
         spools = mapper.read(jobs)
         for job in jobs:
             self._note_skipped(job)
         for name, (count, entry) in mapper.assign().items():
             given = self.counts[name]
             if given is not None and given != count:
-                raise InputError(f"node type {name!r}: there are {count} different ids, but {given} nodes are expected")
+                raise InputError(
+                    f"node type {name!r}: there are {count} different ids, but {given} nodes are expected"
+                )
             self.counts[name] = count
             self.entries[name].id_map = entry
         entries = []

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 
-DTYPES = {1: "?", 2: "u1", 3: "i1", 4: "<i2", 5: "<i4", 6: "<i8", 7: "<f2", 9: "<f4", 10: "<f8", 11: "<u4", 12: "<u8"}
+DTYPES = {
+    1: "?",
+    2: "u1",
+    3: "i1",
+    4: "<i2",
+    5: "<i4",
+    6: "<i8",
+    7: "<f2",
+    9: "<f4",
+    10: "<f8",
+    11: "<u4",
+    12: "<u8",
+}
 NAMES = ("indptr", "indices", "edge_ids", "positions", "weights", "alias")
 
 

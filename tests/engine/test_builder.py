@@ -19,7 +19,11 @@ def build(tmp_path, src, dst, n, *, memory=1 << 26, chunk=None, payload=None, dt
     step = chunk or max(1, len(src))
     for at in range(0, len(src), step):
         part = slice(at, at + step)
-        b.add(src[part], dst[part], None if payload is None else np.ascontiguousarray(payload[part]).view(np.uint8))
+        b.add(
+            src[part],
+            dst[part],
+            None if payload is None else np.ascontiguousarray(payload[part]).view(np.uint8),
+        )
     column = path.with_suffix(".gd")
     b.begin(str(path), n, n, [] if payload is None else [_engine.EdgeColumn(str(column), "int32", [], 0)])
     while b.step():
@@ -65,7 +69,12 @@ def test_rules_ids_positions_and_columns_agree_with_plain_python(
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(graph=graphs, by_id=st.booleans(), chunk=st.sampled_from([None, 3]), memory=st.sampled_from([TINY, 1 << 26]))
+@given(
+    graph=graphs,
+    by_id=st.booleans(),
+    chunk=st.sampled_from([None, 3]),
+    memory=st.sampled_from([TINY, 1 << 26]),
+)
 def test_plain_edges_agree_with_lexsort(tmp_path_factory, graph, by_id, chunk, memory):
     n, edges = graph
     src, dst = np.array([a for a, _ in edges], int), np.array([b for _, b in edges], int)
@@ -86,7 +95,15 @@ def test_the_result_does_not_depend_on_the_budget(tmp_path, memory):
     src, dst = random_graph(5000, 60_000)
     dst[::3] = 17  # one list far larger than the small budgets
     gl, column = build(
-        tmp_path, src, dst, 5000, memory=memory, chunk=5000, payload=np.arange(60_000, dtype="<i4"), keep_ids=True, positions=True
+        tmp_path,
+        src,
+        dst,
+        5000,
+        memory=memory,
+        chunk=5000,
+        payload=np.arange(60_000, dtype="<i4"),
+        keep_ids=True,
+        positions=True,
     )
     order = np.lexsort((np.arange(60_000), src, dst))
     np.testing.assert_array_equal(gl.indices, src[order])

@@ -45,7 +45,8 @@ def as_keys(values: Any, where: str, first_row: int = 0) -> Keys:
         for i, v in enumerate(a):
             if not isinstance(v, (str, bytes)):
                 raise InputError(
-                    f"{where}, row {first_row + i}: id {v!r} is a {type(v).__name__}; ids are integers or text"
+                    f"{where}, row {first_row + i}: id {v!r} is a {type(v).__name__}; ids are "
+                    "integers or text"
                 )
         return Text.of(a.tolist())
     bad = f" (row {first_row} is {a[0]!r})" if len(a) else ""
@@ -82,7 +83,7 @@ def key_chunks(value: Any, what: str, base: str) -> Iterator[Keys]:
 
 @dataclass
 class Spool:
-    """Where one edge type's keys stand in the sequences of its two node types, and its payload rows in order."""
+    """Where an edge type's keys stand in the sequences of its node types, and its payload rows in order."""
 
     src_start: int = 0
     dst_start: int = 0
@@ -114,7 +115,8 @@ class KeyMapper:
         if t.text != text:
             kinds = ("integers", "text")
             raise InputError(
-                f"{where}: ids of {t.name!r} are {kinds[text]} here, but {kinds[not text]} before; make them all text (quote them, or cast)"
+                f"{where}: ids of {t.name!r} are {kinds[text]} here, but {kinds[not text]} "
+                "before; make them all text (quote them, or cast)"
             )
         if isinstance(keys, Text):
             t.assigner.add_text(
@@ -144,7 +146,7 @@ class KeyMapper:
         if a is not b:
             b.uses.append((job, spool, "destination"))
         if job.record.itemsize:
-            spool.payload = tempfile.TemporaryFile(dir=self.root)
+            spool.payload = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115 - closed in edges()
         self.progress.phase("reading edges")
         for chunk in job.chunks():
             src = as_keys(chunk.columns[job.keys[0]], chunk.where, chunk.first_row)
@@ -163,7 +165,7 @@ class KeyMapper:
         return spool
 
     def assign(self) -> dict[str, tuple[int, dict[str, Any]]]:
-        """Gives out the ids. Returns each type's number of nodes and what the manifest says about its mapping."""
+        """Gives out the ids. Returns each type's number of nodes and its entry in the manifest."""
         result = {}
         for name, t in self.types.items():
             if t.assigner is None:

@@ -172,7 +172,8 @@ class StoreWriter:
         for node in plan.nodes.values():
             if node.features and node.ids is None:
                 raise InputError(
-                    f'node type {node.name!r}: ids="map" with features needs nodes=, the original id of every row'
+                    f'node type {node.name!r}: ids="map" with features needs nodes=, the '
+                    "original id of every row"
                 )
         spools = mapper.read(jobs)
         for job in jobs:
@@ -187,8 +188,7 @@ class StoreWriter:
             self.entries[name].id_map = entry
         entries = []
         for job, spool in zip(jobs, spools, strict=True):
-            src, _, dst = job.spec.type
-            job.make_builder(self.root, self._count(dst))
+            job.make_builder(self.root, self._count(job.spec.type[2]))
             self.progress.phase("adding edges")
             for a, b, payload in mapper.edges(job, spool):
                 job.builder.add(a, b, payload)

@@ -1,8 +1,9 @@
-"""What ingest must produce, by numpy and plain loops; and a reader of .gl/.gd bytes that shares no code with gz."""
+"""What ingest must produce, by numpy and plain loops; and a reader of .gl/.gd bytes independent of gz."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import xxhash
@@ -50,7 +51,7 @@ def tree_hash(data: bytes) -> int:
 
 
 def _sections(path):
-    raw = open(path, "rb").read()
+    raw = Path(path).read_bytes()
     head = bytearray(raw[:4096])
     assert head[:8] == b"\x89GZF\r\n\x1a\n"
     assert int.from_bytes(head[24:32], "little") == len(raw)

@@ -55,9 +55,20 @@ def test_rules_ids_positions_and_columns_agree_with_plain_python(
     src, dst = [a for a, _ in edges], [b for _, b in edges]
     values = np.arange(len(src), dtype="<i4") * 3 + 1
     gl, column = build(
-        tmp_path_factory.mktemp("b"), src, dst, n, memory=memory, chunk=chunk, payload=values, keep_ids=True, positions=True,
-        undirected=undirected, coalesce=coalesce, self_loops=self_loops, sort_by_id=by_id,
-    )  # fmt: skip
+        tmp_path_factory.mktemp("b"),
+        src,
+        dst,
+        n,
+        memory=memory,
+        chunk=chunk,
+        payload=values,
+        keep_ids=True,
+        positions=True,
+        undirected=undirected,
+        coalesce=coalesce,
+        self_loops=self_loops,
+        sort_by_id=by_id,
+    )
     expected, where = reference(src, dst, n, undirected, coalesce, self_loops, by_id)
     assert gl.pairs() == [(d, s) for d, s, _ in expected]
     assert gl.edge_ids.tolist() == [i for _, _, i in expected]

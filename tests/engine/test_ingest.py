@@ -122,11 +122,36 @@ def make(tmp_path, form):
 
 
 FORMS = [
-    "tuple", "int32", "lists", "2xE", "Ex2", "dict", "iterator", "iterator of dicts", "csv", "csv without header",
-    "csv with swapped columns", "tsv", "semicolons", "blanks", "crlf, comments, blank lines, no last newline", "bom", "quoted",
-    "csv.gz", "csv.zst", "list of csv", "npy 2xE", "npy Ex2", "npy fortran", "npz edge_index", "npz deflated", "npz member",
-    "parquet", "parquet folder", "torch",
-]  # fmt: skip
+    "tuple",
+    "int32",
+    "lists",
+    "2xE",
+    "Ex2",
+    "dict",
+    "iterator",
+    "iterator of dicts",
+    "csv",
+    "csv without header",
+    "csv with swapped columns",
+    "tsv",
+    "semicolons",
+    "blanks",
+    "crlf, comments, blank lines, no last newline",
+    "bom",
+    "quoted",
+    "csv.gz",
+    "csv.zst",
+    "list of csv",
+    "npy 2xE",
+    "npy Ex2",
+    "npy fortran",
+    "npz edge_index",
+    "npz deflated",
+    "npz member",
+    "parquet",
+    "parquet folder",
+    "torch",
+]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -196,11 +221,18 @@ def test_features_in_any_form(tmp_path):
         pa.table({"x": pa.FixedSizeListArray.from_arrays(x.ravel(), 4), "y": y}), tmp_path / "n.parquet"
     )
     features = {
-        "array": x, "npy": tmp_path / "x.npy", "npz": f"{tmp_path}/all.npz:x", "csv": tmp_path / "x.csv",
-        "parquet": {"file": tmp_path / "n.parquet", "columns": ["x"]}, "chunks": (x[i : i + 7] for i in range(0, N, 7)),
-        "y": {"file": tmp_path / "n.parquet", "columns": ["y"]}, "b": {"file": tmp_path / "x.csv", "columns": ["b"], "dtype": "float64"},
-        "mask": y > 4, "half": x.astype(np.float16), "u16": y.astype(np.uint16),
-    }  # fmt: skip
+        "array": x,
+        "npy": tmp_path / "x.npy",
+        "npz": f"{tmp_path}/all.npz:x",
+        "csv": tmp_path / "x.csv",
+        "parquet": {"file": tmp_path / "n.parquet", "columns": ["x"]},
+        "chunks": (x[i : i + 7] for i in range(0, N, 7)),
+        "y": {"file": tmp_path / "n.parquet", "columns": ["y"]},
+        "b": {"file": tmp_path / "x.csv", "columns": ["b"], "dtype": "float64"},
+        "mask": y > 4,
+        "half": x.astype(np.float16),
+        "u16": y.astype(np.uint16),
+    }
     ingest(tmp_path / "s", (SRC, DST), features, splits={"train": np.array([3, 1]), "test": y > 4})
     node = manifest.read(tmp_path / "s").nodes["node"]
     for name in ("array", "npy", "npz", "csv", "parquet", "chunks"):
@@ -349,21 +381,42 @@ def test_a_weight_that_cannot_be_is_an_error(tmp_path, weight):
     ("kwargs", "message"),
     [
         ({"edges": (np.array([0, -3]), np.array([1, 1]))}, "edges, row 1: source id -3 is negative"),
-        ({"edges": (np.array([0, 9]), np.array([1, 1])), "num_nodes": 9}, "row 1: source id 9 is out of range: there are 9 nodes"),
+        (
+            {"edges": (np.array([0, 9]), np.array([1, 1])), "num_nodes": 9},
+            "row 1: source id 9 is out of range: there are 9 nodes",
+        ),
         ({"edges": (np.array([0.0]), np.array([1]))}, "source ids have dtype float64"),
         ({"edges": (np.array([np.nan]), np.array([1]))}, "row 0: source id is NaN"),
         ({"edges": (np.array([0, 1]), np.array([1]))}, "differ in length: 'src' has 2, 'dst' has 1"),
         ({"edges": np.zeros((3, 3), int)}, r"shape \(3, 3\); edges are"),
-        ({"edges": (SRC, DST), "features": {"x": np.zeros(N - 1)}, "num_nodes": N}, f"has {N - 1} rows, but there are {N} nodes"),
-        ({"edges": (SRC, DST), "features": {"x": np.zeros(N), "y": np.zeros(3)}}, "feature 'y' of 'node' has 3 rows, but feature 'x' says 50"),
-        ({"edges": (SRC, DST), "features": {"x": np.zeros(N - 1)}}, f"id {N - 1} is out of range: there are {N - 1} nodes"),
-        ({"edges": (SRC, DST), "edge_features": {"w": np.zeros(E - 1)}}, f"has {E - 1} rows, but there are more edges"),
-        ({"edges": (SRC, DST), "edge_features": {"w": np.zeros(E + 1)}}, f"has {E + 1} rows, but there are {E} edges"),
+        (
+            {"edges": (SRC, DST), "features": {"x": np.zeros(N - 1)}, "num_nodes": N},
+            f"has {N - 1} rows, but there are {N} nodes",
+        ),
+        (
+            {"edges": (SRC, DST), "features": {"x": np.zeros(N), "y": np.zeros(3)}},
+            "feature 'y' of 'node' has 3 rows, but feature 'x' says 50",
+        ),
+        (
+            {"edges": (SRC, DST), "features": {"x": np.zeros(N - 1)}},
+            f"id {N - 1} is out of range: there are {N - 1} nodes",
+        ),
+        (
+            {"edges": (SRC, DST), "edge_features": {"w": np.zeros(E - 1)}},
+            f"has {E - 1} rows, but there are more edges",
+        ),
+        (
+            {"edges": (SRC, DST), "edge_features": {"w": np.zeros(E + 1)}},
+            f"has {E + 1} rows, but there are {E} edges",
+        ),
         ({"edges": (SRC, DST), "features": {"x": np.array(["a"] * N)}}, "cannot be stored"),
-        ({"edges": (SRC, DST), "splits": {"t": np.array([0, N])}}, f"split 't', row 1: node {N} is out of range"),
+        (
+            {"edges": (SRC, DST), "splits": {"t": np.array([0, N])}},
+            f"split 't', row 1: node {N} is out of range",
+        ),
         ({"edges": (SRC, DST), "weight": "w"}, "no edge column 'w'"),
     ],
-)  # fmt: skip
+)
 def test_bad_arrays_are_named_and_nothing_is_left(tmp_path, kwargs, message):
     with pytest.raises(InputError, match=message):
         ingest(tmp_path / "s", **kwargs)
@@ -401,9 +454,13 @@ def test_an_existing_store_is_kept_unless_overwritten(tmp_path):
 
 def test_options_that_cannot_be_meant(tmp_path):
     for kwargs, message in [
-        ({"self_loops": "no"}, "self_loops"), ({"directions": "up"}, "directions"), ({"ids": "x"}, "ids="),
-        ({"memory": "lots"}, "memory="), ({"num_nodes": -1}, "num_nodes"), ({"delimiter": ",,"}, "delimiter"),
-    ]:  # fmt: skip
+        ({"self_loops": "no"}, "self_loops"),
+        ({"directions": "up"}, "directions"),
+        ({"ids": "x"}, "ids="),
+        ({"memory": "lots"}, "memory="),
+        ({"num_nodes": -1}, "num_nodes"),
+        ({"delimiter": ",,"}, "delimiter"),
+    ]:
         (tmp_path / "e.csv").write_text("0,1\n")
         with pytest.raises(ValueError, match=message):
             ingest(tmp_path / "s", tmp_path / "e.csv", **kwargs)
@@ -493,9 +550,19 @@ def test_memory_stays_within_the_budget(tmp_path, options):
     np.save(tmp_path / "e.npy", edges)
     del edges
     run = subprocess.run(
-        [sys.executable, "-c", RSS, str(tmp_path / "s"), str(tmp_path / "e.npy"), "40MB", json.dumps(options)],
-        stdout=subprocess.PIPE, check=True, cwd="/",
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            RSS,
+            str(tmp_path / "s"),
+            str(tmp_path / "e.npy"),
+            "40MB",
+            json.dumps(options),
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd="/",
+    )
     before, after = (int(x) * 1024 for x in run.stdout.split())
     assert after - before < 40e6 + 30e6
 

@@ -244,7 +244,8 @@ void bind_ingest(nb::module_& m) {
       .def_prop_ro("first_skipped", [](const PyCsv& s) { return s.source.first_skipped(); });
 
   nb::class_<IdAssigner>(m, "IdAssigner")
-      .def(nb::init<const std::string&, bool, uint64_t>(), nb::arg("directory"), nb::arg("text"), nb::arg("memory"))
+      .def(nb::init<const std::string&, bool, uint64_t>(), nb::arg("directory"), nb::arg("text"),
+           nb::arg("memory"))
       .def("add_integers",
            [](IdAssigner& self, const Array1<int64_t>& keys) {
              nb::gil_scoped_release release;
@@ -277,7 +278,8 @@ void bind_ingest(nb::module_& m) {
         return NumpyArray<uint64_t>(data, {count}, keep_alive(std::move(out)));
       });
   m.def("hash_integers", [](const Array1<int64_t>& keys) {
-    return hash_array(keys.size(), [&](size_t i) { return hash_integer(static_cast<uint64_t>(keys.data()[i])); });
+    return hash_array(keys.size(),
+                      [&](size_t i) { return hash_integer(static_cast<uint64_t>(keys.data()[i])); });
   });
   m.def("hash_text", [](const Array1<uint64_t>& offsets, const Array1<uint8_t>& bytes) {
     const auto* p = reinterpret_cast<const char*>(bytes.data());

@@ -7,8 +7,6 @@
 namespace gz {
 namespace {
 
-constexpr size_t kReadStep = size_t{1} << 17;
-
 bool is_fast(const RecordLayout& layout, const EdgeRules& rules) {
   return rules.plain() && !layout.has_seq && layout.payload == 0;
 }
@@ -23,13 +21,13 @@ void fast_path(const BucketJob& job, const EdgeRules& rules, BucketResult& out) 
   if (job.by_other)
     at[1] = out.count;
   else
-    p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
+    p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
       for (size_t i = 0; i < s.count; ++i) ++at[s.key(i) + base + 1];
     });
   out.degrees.assign(at.begin() + 1, at.end());
   for (size_t v = 1; v < at.size(); ++v) at[v] += at[v - 1];
   Id* ids = out.indices.as<Id>();
-  p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
+  p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
     if (job.by_other)
       for (size_t i = 0; i < s.count; ++i) ids[at[0]++] = static_cast<Id>(s.key(i) + job.key_base);
     else
@@ -80,9 +78,9 @@ Loaded load(const BucketJob& job) {
         std::memcpy(l.tails.data() + (at + i) * l.tail_bytes, s.tail(i), l.tail_bytes);
     at += s.count;
   };
-  job.edges->read(job.bucket, job.shift, kReadStep, take);
+  job.edges->read(job.bucket, job.shift, job.read_step, take);
   l.originals = at;
-  if (job.reverses) job.reverses->read(job.bucket, job.shift, kReadStep, take);
+  if (job.reverses) job.reverses->read(job.bucket, job.shift, job.read_step, take);
   return l;
 }
 
@@ -102,7 +100,12 @@ template <class Key>
 class ListBuilder {
  public:
   ListBuilder(const Loaded& l, const EdgeRules& rules, bool wide_indices, bool track, BucketResult& out)
-      : l_(l), rules_(rules), layout_(l.job.edges->layout()), wide_indices_(wide_indices), track_(track), out_(out) {}
+      : l_(l),
+        rules_(rules),
+        layout_(l.job.edges->layout()),
+        wide_indices_(wide_indices),
+        track_(track),
+        out_(out) {}
 
   // `keys` are the records of node v in order of arrival.
   void add(uint64_t v, Key* begin, Key* end) {
@@ -138,8 +141,8 @@ class ListBuilder {
     }
   }
 
-  // Edges with the same two ends, in order of arrival, input edges before reverses. Calls keep(edge) for those that
-  // stay and notes for the others where their survivor is.
+  // Edges with the same two ends, in order of arrival, input edges before reverses. Calls keep(edge) for
+  // those that stay and notes for the others where their survivor is.
   template <class Keep>
   void group(uint64_t v, Key* a, Key* b, Keep&& keep) {
     if (rules_.self_loops == SelfLoops::kRemove && other_of(*a) == v) return;
@@ -190,7 +193,8 @@ class ListBuilder {
     const char* tail = l_.tail(record_of(k));
     put(other_of(k), layout_.has_seq ? load_u64(tail) : 0);
     if (layout_.payload)
-      std::memcpy(out_.payload.data() + out_.count * layout_.payload, tail + layout_.payload_offset(), layout_.payload);
+      std::memcpy(out_.payload.data() + out_.count * layout_.payload, tail + layout_.payload_offset(),
+                  layout_.payload);
     note_input(k, out_.count);
     return out_.count++;
   }
@@ -198,7 +202,8 @@ class ListBuilder {
   void emit_loop(uint64_t v) {
     put(v, kAddedLoop);
     if (layout_.payload)
-      std::memcpy(out_.payload.data() + out_.count * layout_.payload, rules_.loop_payload.data(), layout_.payload);
+      std::memcpy(out_.payload.data() + out_.count * layout_.payload, rules_.loop_payload.data(),
+                  layout_.payload);
     ++out_.added_loops;
     ++out_.count;
   }
@@ -226,8 +231,7 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
   Key* keys = buffer.as<Key>();
   {
     std::vector<uint64_t> next(at.begin(), at.end() - 1);
-    for (size_t i = 0; i < l.count; ++i)
-      keys[next[l.node(i)]++] = (Key{l.other(i)} << 32) | Key{i};
+    for (size_t i = 0; i < l.count; ++i) keys[next[l.node(i)]++] = (Key{l.other(i)} << 32) | Key{i};
   }
   ListBuilder<Key> lists(l, rules, wide_indices, track, out);
   for (size_t v = 0; v < nodes; ++v) lists.add(l.job.nodes_begin + v, keys + at[v], keys + at[v + 1]);
@@ -235,13 +239,14 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
 
 }  // namespace
 
-uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide, const EdgeRules& rules) {
+uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide,
+                       const EdgeRules& rules) {
   const uint64_t node_bytes = nodes * 24;
-  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4) + kReadStep * (16 + layout.tail_bytes());
+  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4);
   if (rules.self_loops == SelfLoops::kAdd) count += nodes;
-  const uint64_t per_record = 12 + layout.tail_bytes() + (wide ? 16 : 8) + 8 + 2 * layout.payload + (layout.has_seq ? 24 : 0) +
-                              (rules.sort_by_id || rules.plain() ? 0 : 12);
-  return node_bytes + count * per_record + kReadStep * (16 + layout.tail_bytes());
+  const uint64_t per_record = 12 + layout.tail_bytes() + (wide ? 16 : 8) + 8 + 2 * layout.payload +
+                              (layout.has_seq ? 24 : 0) + (rules.sort_by_id || rules.plain() ? 0 : 12);
+  return node_bytes + count * per_record;
 }
 
 BucketResult sort_bucket(const BucketJob& job, const EdgeRules& rules, bool wide_indices, bool track_inputs) {

@@ -24,11 +24,14 @@ Buffer pick(const BucketResult& r, size_t payload, size_t offset, size_t bytes) 
   return out;
 }
 
-DType id_type(bool wide) { return wide ? DType::kInt64 : DType::kUInt32; }
+DType id_type(bool wide) {
+  return wide ? DType::kInt64 : DType::kUInt32;
+}
 
 }  // namespace
 
-Builder::Output::Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes, uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
+Builder::Output::Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes,
+                        uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
                         const std::vector<EdgeColumn>& columns)
     : options_(options),
       file_(std::make_shared<OutFile>(path, OutFile::Mode::kCreate)),
@@ -51,7 +54,8 @@ Builder::Output::Output(const std::string& path, const BuildOptions& options, ui
   if (options_.keep_ids) ids_ = section(id_type(wide_ids_), n * (wide_ids_ ? 8 : 4));
   if (options_.positions) {
     if (exact_) positions_ = section(id_type(wide_positions_), num_input * (wide_positions_ ? 8 : 4));
-    places_ = std::make_unique<Partition>(std::make_shared<SpillFile>(options_.directory), RecordLayout{}, options_.memory / 8);
+    places_ = std::make_unique<Partition>(std::make_shared<SpillFile>(options_.directory), RecordLayout{},
+                                          options_.memory / 8);
     places_->expect_keys(num_input);
   }
   if (options_.weight_offset) {
@@ -105,7 +109,9 @@ void Builder::Output::append_ids(std::vector<BucketResult>& results) {
     }
     base += r.count;
   }
-  if (places_) places_->add_batch({.count = loops.size(), .wide = true, .key = loops.data(), .other = loop_places.data()});
+  if (places_)
+    places_->add_batch(
+        {.count = loops.size(), .wide = true, .key = loops.data(), .other = loop_places.data()});
   std::vector<Span> spans;
   for (const BucketResult& r : results) spans.push_back({r.edge_ids.data(), r.count * (wide_ids_ ? 8 : 4)});
   ids_->append(spans);
@@ -126,7 +132,8 @@ void Builder::Output::append_payload(const std::vector<BucketResult>& results) {
   };
   if (weights_) field(*options_.weight_offset, 4, [&](const auto& spans) { weights_->append(spans); });
   for (size_t c = 0; c < columns_.size(); ++c)
-    field(columns_[c].offset, row_bytes(columns_[c]), [&](const auto& spans) { column_files_[c]->append(spans); });
+    field(columns_[c].offset, row_bytes(columns_[c]),
+          [&](const auto& spans) { column_files_[c]->append(spans); });
 }
 
 void Builder::Output::append(std::vector<BucketResult>& results) {
@@ -176,7 +183,8 @@ void Builder::Output::end_edges() {
 bool Builder::Output::alias_step() {
   if (alias_node_ >= num_nodes_) return false;
   constexpr uint64_t kNodes = uint64_t{1} << 18;
-  const uint64_t most_edges = std::max<uint64_t>(options_.memory / 4 / (sizeof(float) + sizeof(AliasEntry)), 1);
+  const uint64_t most_edges =
+      std::max<uint64_t>(options_.memory / 4 / (sizeof(float) + sizeof(AliasEntry)), 1);
   std::vector<uint64_t> indptr(std::min(kNodes, num_nodes_ - alias_node_) + 1);
   indptr_->read_back(alias_node_ * 8, indptr.data(), indptr.size() * 8);
   size_t nodes = 1;
@@ -220,7 +228,7 @@ void Builder::Output::write_header(const EdgeRules& rules) {
   if (positions_) positions_->finish();
   if (alias_) alias_->finish();
   const std::pair<TopologySection, const SectionWriter*> sections[] = {
-      {kIndptr, indptr_.get()},       {kIndices, indices_.get()}, {kEdgeIds, ids_.get()},
+      {kIndptr, indptr_.get()},           {kIndices, indices_.get()}, {kEdgeIds, ids_.get()},
       {kEdgePositions, positions_.get()}, {kWeights, weights_.get()}, {kAlias, alias_.get()}};
   h.file_bytes = kPage;
   for (const auto& [which, writer] : sections) {

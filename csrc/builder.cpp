@@ -11,11 +11,17 @@
 namespace gz {
 namespace {
 
-// How the budget is shared out: what is held while edges arrive (and while they are sorted), and what a group of
-// buckets takes. Parsers need their memory only before groups do.
-size_t held_share(uint64_t memory, bool undirected) { return memory / 5 * 4 / (undirected ? 2 : 1); }
-size_t group_share(uint64_t memory) { return memory / 6; }
-size_t split_share(uint64_t memory) { return memory / 12; }
+// How the budget is shared out: what is held while edges arrive (and while they are sorted), and what a group
+// of buckets takes. Parsers need their memory only before groups do.
+size_t held_share(uint64_t memory, bool undirected) {
+  return memory / 5 * 4 / (undirected ? 2 : 1);
+}
+size_t group_share(uint64_t memory) {
+  return memory / 6;
+}
+size_t split_share(uint64_t memory) {
+  return memory / 12;
+}
 
 }  // namespace
 
@@ -32,9 +38,16 @@ struct Builder::Level {
   uint64_t next = 0;
 
   BucketJob job(uint64_t bucket) const {
-    BucketJob j{.edges = edges, .reverses = reverses, .bucket = bucket, .shift = shift, .key_base = key_base,
-                .nodes_begin = nodes_begin, .nodes_end = nodes_end, .others_begin = others_begin,
-                .others_end = others_end, .by_other = by_other};
+    BucketJob j{.edges = edges,
+                .reverses = reverses,
+                .bucket = bucket,
+                .shift = shift,
+                .key_base = key_base,
+                .nodes_begin = nodes_begin,
+                .nodes_end = nodes_end,
+                .others_begin = others_begin,
+                .others_end = others_end,
+                .by_other = by_other};
     uint64_t& begin = by_other ? j.others_begin : j.nodes_begin;
     uint64_t& end = by_other ? j.others_end : j.nodes_end;
     begin = key_base + (bucket << shift);
@@ -65,8 +78,12 @@ Builder::~Builder() {
 }
 
 Builder::Prepared Builder::prepare(const EdgeBatch& batch, uint64_t first_id) const {
-  RecordBatch r{.count = batch.count, .wide = batch.wide, .key = batch.dst, .other = batch.src,
-                .first_seq = first_id, .payload = batch.payload};
+  RecordBatch r{.count = batch.count,
+                .wide = batch.wide,
+                .key = batch.dst,
+                .other = batch.src,
+                .first_seq = first_id,
+                .payload = batch.payload};
   if (options_.direction == Direction::kOut) std::swap(r.key, r.other);
   Prepared p;
   p.count = batch.count;
@@ -111,10 +128,12 @@ void Builder::add(const EdgeBatch& batch) {
   }
 }
 
-void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_other, std::vector<EdgeColumn> columns) {
+void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_other,
+                    std::vector<EdgeColumn> columns) {
   if (phase_ != Phase::kAdding) throw std::logic_error("begin() called twice");
   if (nodes_seen_ > num_nodes || others_seen_ > num_other)
-    throw std::invalid_argument("edges reach node " + std::to_string(std::max(nodes_seen_, others_seen_) - 1) +
+    throw std::invalid_argument("edges reach node " +
+                                std::to_string(std::max(nodes_seen_, others_seen_) - 1) +
                                 ", past the number of nodes given");
   if ((options_.rules.undirected || options_.rules.self_loops == SelfLoops::kAdd) && num_nodes != num_other)
     throw std::invalid_argument("undirected edges and added self loops need the same nodes at both ends");
@@ -122,27 +141,38 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
   if (options_.rules.self_loops == SelfLoops::kAdd) most += num_nodes;
   out_ = std::make_unique<Output>(path, options_, num_nodes, num_other, num_input_, most,
                                   options_.rules.plain(), columns);
-  const unsigned shift = std::max({edges_->min_shift(), reverses_ ? reverses_->min_shift() : 0, shift_for(num_nodes)});
+  const unsigned shift =
+      std::max({edges_->min_shift(), reverses_ ? reverses_->min_shift() : 0, shift_for(num_nodes)});
   const uint64_t width = uint64_t{1} << shift;
-  top_ = std::make_unique<Level>(Level{.edges = edges_.get(), .reverses = reverses_.get(), .shift = shift,
-                                       .buckets = num_nodes / width + (num_nodes % width != 0), .key_base = 0,
-                                       .nodes_begin = 0, .nodes_end = num_nodes, .others_begin = 0,
-                                       .others_end = num_other, .by_other = false});
+  top_ = std::make_unique<Level>(Level{.edges = edges_.get(),
+                                       .reverses = reverses_.get(),
+                                       .shift = shift,
+                                       .buckets = num_nodes / width + (num_nodes % width != 0),
+                                       .key_base = 0,
+                                       .nodes_begin = 0,
+                                       .nodes_end = num_nodes,
+                                       .others_begin = 0,
+                                       .others_end = num_other,
+                                       .by_other = false});
   phase_ = Phase::kEdges;
 }
 
 // Sorts and writes the next group of buckets. False when the level has none left.
 bool Builder::edges_step(Level& level) {
   if (level.next >= level.buckets) return false;
-  const uint64_t limit = group_share(options_.memory) / 2;  // one group is being sorted while another is written
+  const uint64_t limit =
+      group_share(options_.memory) / 2;  // one group is being sorted while another is written
+  const size_t read_step =
+      std::clamp<size_t>(options_.memory / 64 / (16 + layout_.tail_bytes()), 64, size_t{1} << 17);
   std::vector<BucketJob> jobs;
   uint64_t memory = 0;
   for (; level.next < level.buckets; ++level.next) {
-    const BucketJob job = level.job(level.next);
+    BucketJob job = level.job(level.next);
+    job.read_step = read_step;
     const uint64_t nodes = job.nodes_end - job.nodes_begin;
     const uint64_t need = bucket_memory(job.count(), nodes, layout_, out_->wide_indices(), options_.rules);
     const bool can_split = nodes > 1 || (options_.rules.sort_by_id && job.others_end - job.others_begin > 1);
-    // Splitting pays once the records themselves are the burden, not the fixed cost of a bucket.
+    // Below this many records a split costs more than it saves.
     if (need > limit && can_split && job.count() > 64) {
       if (!jobs.empty()) break;
       ++level.next;
@@ -155,10 +185,12 @@ bool Builder::edges_step(Level& level) {
   }
   std::vector<BucketResult> results(jobs.size());
   parallel_for(jobs.size(), 1, [&](size_t i, size_t end) {
-    for (; i < end; ++i) results[i] = sort_bucket(jobs[i], options_.rules, out_->wide_indices(), out_->track_inputs());
+    for (; i < end; ++i)
+      results[i] = sort_bucket(jobs[i], options_.rules, out_->wide_indices(), out_->track_inputs());
   });
   wait_for_writer();
-  writing_ = std::async(std::launch::async, [this, results = std::move(results)]() mutable { out_->append(results); });
+  writing_ = std::async(std::launch::async,
+                        [this, results = std::move(results)]() mutable { out_->append(results); });
   return true;
 }
 
@@ -171,7 +203,8 @@ void Builder::split(const BucketJob& job) {
   const bool by_other = job.nodes_end - job.nodes_begin == 1;
   const uint64_t base = by_other ? job.others_begin : job.nodes_begin;
   const uint64_t width = (by_other ? job.others_end : job.nodes_end) - base;
-  const size_t step = std::clamp<size_t>(options_.memory / 24 / (32 + layout_.payload), 1024, size_t{1} << 19);
+  const size_t step =
+      std::clamp<size_t>(options_.memory / 24 / (32 + layout_.payload), 1024, size_t{1} << 19);
   const auto redo = [&](const Partition& from) {
     auto to = std::make_unique<Partition>(spill_, layout_, split_share(options_.memory));
     to->expect_keys(width);
@@ -186,10 +219,15 @@ void Builder::split(const BucketJob& job) {
         other[i] = by_other ? node : far_end;
         if (layout_.has_seq) seq[i] = load_u64(s.tail(i));
         if (layout_.payload)
-          std::memcpy(payload.data() + i * layout_.payload, s.tail(i) + layout_.payload_offset(), layout_.payload);
+          std::memcpy(payload.data() + i * layout_.payload, s.tail(i) + layout_.payload_offset(),
+                      layout_.payload);
       }
-      to->add(to->make_block({.count = s.count, .wide = true, .key = key.data(), .other = other.data(),
-                              .seqs = layout_.has_seq ? seq.data() : nullptr, .payload = payload.data()}));
+      to->add(to->make_block({.count = s.count,
+                              .wide = true,
+                              .key = key.data(),
+                              .other = other.data(),
+                              .seqs = layout_.has_seq ? seq.data() : nullptr,
+                              .payload = payload.data()}));
     });
     return to;
   };
@@ -197,10 +235,16 @@ void Builder::split(const BucketJob& job) {
   const auto reverses = job.reverses ? redo(*job.reverses) : nullptr;
   const unsigned shift = std::max(edges->min_shift(), reverses ? reverses->min_shift() : 0);
   const uint64_t span = uint64_t{1} << shift;
-  Level level{.edges = edges.get(), .reverses = reverses.get(), .shift = shift,
-              .buckets = width / span + (width % span != 0), .key_base = base,
-              .nodes_begin = job.nodes_begin, .nodes_end = job.nodes_end,
-              .others_begin = job.others_begin, .others_end = job.others_end, .by_other = by_other};
+  Level level{.edges = edges.get(),
+              .reverses = reverses.get(),
+              .shift = shift,
+              .buckets = width / span + (width % span != 0),
+              .key_base = base,
+              .nodes_begin = job.nodes_begin,
+              .nodes_end = job.nodes_end,
+              .others_begin = job.others_begin,
+              .others_end = job.others_end,
+              .by_other = by_other};
   while (edges_step(level)) {
   }
 }
@@ -238,7 +282,11 @@ double Builder::progress() const {
   return top_->buckets ? static_cast<double>(top_->next) / static_cast<double>(top_->buckets) : 1;
 }
 
-uint64_t Builder::num_edges() const { return phase_ > Phase::kEdges ? out_->num_edges() : 0; }
-uint64_t Builder::num_edge_ids() const { return phase_ > Phase::kEdges ? out_->num_edge_ids() : num_input_; }
+uint64_t Builder::num_edges() const {
+  return phase_ > Phase::kEdges ? out_->num_edges() : 0;
+}
+uint64_t Builder::num_edge_ids() const {
+  return phase_ > Phase::kEdges ? out_->num_edge_ids() : num_input_;
+}
 
 }  // namespace gz

@@ -24,7 +24,9 @@ uint64_t second_hash(std::string_view s) {
   return hash_integer(h ^ last);
 }
 
-uint64_t bucket_count(const Partition& p) { return p.count() ? (p.max_key() >> p.min_shift()) + 1 : 0; }
+uint64_t bucket_count(const Partition& p) {
+  return p.count() ? (p.max_key() >> p.min_shift()) + 1 : 0;
+}
 
 }  // namespace
 
@@ -35,7 +37,9 @@ uint64_t hash_integer(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-uint64_t hash_text(std::string_view key) { return xxh64(key.data(), key.size()); }
+uint64_t hash_text(std::string_view key) {
+  return xxh64(key.data(), key.size());
+}
 
 // The distinct keys of one hash bucket, numbered as they come.
 struct IdAssigner::Table {
@@ -80,26 +84,30 @@ struct IdAssigner::Table {
 
 IdAssigner::IdAssigner(const std::string& directory, bool text, uint64_t memory)
     : directory_(directory), text_(text), memory_(memory) {
-  seen_ = std::make_unique<Partition>(std::make_shared<SpillFile>(directory), RecordLayout{.has_seq = true, .payload = 0}, memory / 3);
+  seen_ = std::make_unique<Partition>(std::make_shared<SpillFile>(directory),
+                                      RecordLayout{.has_seq = true, .payload = 0}, memory / 3);
   seen_->expect_keys(UINT64_MAX);
   spool_ = std::make_unique<OutFile>(directory, OutFile::Mode::kTemporary);
   if (text_) spool_lengths_ = std::make_unique<OutFile>(directory, OutFile::Mode::kTemporary);
 }
 
 void IdAssigner::add_integers(const int64_t* keys, size_t count) {
-  if (text_ || phase_ != Phase::kAdding) throw std::logic_error("integer keys given where they cannot be taken");
+  if (text_ || phase_ != Phase::kAdding)
+    throw std::logic_error("integer keys given where they cannot be taken");
   std::vector<uint64_t> h1(std::min(count, kAddStep)), zero(h1.size(), 0);
   for (size_t at = 0; at < count; at += kAddStep) {
     const size_t n = std::min(kAddStep, count - at);
     for (size_t i = 0; i < n; ++i) h1[i] = hash_integer(static_cast<uint64_t>(keys[at + i]));
-    seen_->add_batch({.count = n, .wide = true, .key = h1.data(), .other = zero.data(), .first_seq = sequence_});
+    seen_->add_batch(
+        {.count = n, .wide = true, .key = h1.data(), .other = zero.data(), .first_seq = sequence_});
     spool_->write_at(sequence_ * 8, keys + at, n * 8);
     sequence_ += n;
   }
 }
 
 void IdAssigner::add_text(const uint64_t* offsets, const char* bytes, size_t count) {
-  if (!text_ || phase_ != Phase::kAdding) throw std::logic_error("text keys given where they cannot be taken");
+  if (!text_ || phase_ != Phase::kAdding)
+    throw std::logic_error("text keys given where they cannot be taken");
   std::vector<uint64_t> h1(std::min(count, kAddStep)), h2(h1.size());
   std::vector<uint32_t> lengths(h1.size());
   for (size_t at = 0; at < count; at += kAddStep) {
@@ -112,7 +120,8 @@ void IdAssigner::add_text(const uint64_t* offsets, const char* bytes, size_t cou
         lengths[i] = static_cast<uint32_t>(s.size());
       }
     });
-    seen_->add_batch({.count = n, .wide = true, .key = h1.data(), .other = h2.data(), .first_seq = sequence_});
+    seen_->add_batch(
+        {.count = n, .wide = true, .key = h1.data(), .other = h2.data(), .first_seq = sequence_});
     const uint64_t size = offsets[at + n] - offsets[at];
     spool_->write_at(spool_end_, bytes + offsets[at], size);
     spool_lengths_->write_at(sequence_ * 4, lengths.data(), n * 4);
@@ -220,7 +229,8 @@ void IdAssigner::resolve_wave() {
           id[r] = dense[table.find(s.key(r), s.other(r), added)];
           seq[r] = load_u64(s.tail(r));
         }
-        w.blocks.push_back(resolved_->make_block({.count = s.count, .wide = true, .key = seq.data(), .other = id.data()}));
+        w.blocks.push_back(
+            resolved_->make_block({.count = s.count, .wide = true, .key = seq.data(), .other = id.data()}));
       });
       std::vector<std::pair<uint64_t, uint64_t>> sorted(dense.size());
       for (size_t k = 0; k < dense.size(); ++k) sorted[k] = {table.entries[k].h1, dense[k]};
@@ -343,7 +353,8 @@ bool IdAssigner::step() {
 }
 
 void IdAssigner::read_ids(uint64_t first, size_t count, uint64_t* out) const {
-  if (phase_ != Phase::kDone || first + count > sequence_) throw std::logic_error("ids read before they are there");
+  if (phase_ != Phase::kDone || first + count > sequence_)
+    throw std::logic_error("ids read before they are there");
   ids_->read_at(first * 8, out, count * 8);
 }
 

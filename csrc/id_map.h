@@ -1,12 +1,14 @@
 // Dense ids for arbitrary keys (64-bit integers or text), within a memory budget.
 //
-// Keys arrive in sequence; dense ids are given in the order of first appearance. No table of all keys is ever in memory:
+// Keys arrive in sequence; dense ids are given in the order of first appearance. No table of all keys is ever
+// in memory:
 //   add      (hash, sequence number) is partitioned by hash, and the key itself spooled in order
 //   count    per hash bucket: a table of its distinct keys, and when each was first seen
 //   number   the first appearances, in order, get ids 0, 1, 2, ...
-//   resolve  per hash bucket again: every appearance gets its key's id; the lookup columns are written, sorted by hash
-//   restore  ids in the order of the sequence; the keys in the order of their ids
-// Integers are told apart by a hash that is a permutation of the 64-bit numbers, so exactly; text by 128 bits of hash.
+//   resolve  per hash bucket again: every appearance gets its key's id; the lookup columns are written,
+//   sorted by hash restore  ids in the order of the sequence; the keys in the order of their ids
+// Integers are told apart by a hash that is a permutation of the 64-bit numbers, so exactly; text by 128 bits
+// of hash.
 #pragma once
 
 #include <memory>
@@ -33,13 +35,15 @@ class IdAssigner {
   // Only keys seen so far may appear from here on, and each must have appeared once (a node table).
   void close_keys() { closed_ = sequence_; }
 
-  // Prefix of the files to write: PREFIXkeys.gd (or PREFIXoffsets.gd and PREFIXbytes.gd), PREFIXhash.gd, PREFIXdense.gd.
+  // Prefix of the files to write: PREFIXkeys.gd (or PREFIXoffsets.gd and PREFIXbytes.gd), PREFIXhash.gd,
+  // PREFIXdense.gd.
   void begin(const std::string& prefix);
   bool step();  // false when done
   uint64_t num_ids() const { return num_ids_; }
   uint64_t num_added() const { return sequence_; }
 
-  // A key that broke the rule of close_keys(): its place in the sequence and the key as text. None: place is 2^64 - 1.
+  // A key that broke the rule of close_keys(): its place in the sequence and the key as text. None: place is
+  // 2^64 - 1.
   uint64_t offender() const { return offender_; }
   const std::string& offending_key() const { return offending_key_; }
 
@@ -66,12 +70,12 @@ class IdAssigner {
   Phase phase_ = Phase::kAdding;
   uint64_t bucket_ = 0;
 
-  std::unique_ptr<Partition> seen_;      // key: hash, other: second hash, seq
-  std::unique_ptr<Partition> firsts_;    // key: sequence number of the first appearance, other: slot
-  std::unique_ptr<Partition> numbered_;  // key: slot, other: dense id
-  std::unique_ptr<Partition> resolved_;  // key: sequence number, other: dense id
-  std::vector<uint64_t> slot_base_;      // by hash bucket: the first of its slots
-  std::unique_ptr<OutFile> slots_, ids_; // dense id by slot; dense id by sequence number
+  std::unique_ptr<Partition> seen_;       // key: hash, other: second hash, seq
+  std::unique_ptr<Partition> firsts_;     // key: sequence number of the first appearance, other: slot
+  std::unique_ptr<Partition> numbered_;   // key: slot, other: dense id
+  std::unique_ptr<Partition> resolved_;   // key: sequence number, other: dense id
+  std::vector<uint64_t> slot_base_;       // by hash bucket: the first of its slots
+  std::unique_ptr<OutFile> slots_, ids_;  // dense id by slot; dense id by sequence number
 
   std::unique_ptr<OutFile> spool_, spool_lengths_;
   uint64_t spool_end_ = 0, spool_at_ = 0;

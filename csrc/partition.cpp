@@ -25,8 +25,12 @@ std::pair<T, T> range_of(const std::vector<T>& starts, unsigned own_shift, uint6
 }
 
 // At least one, so that a record is never empty.
-uint8_t bytes_for(uint64_t max) { return static_cast<uint8_t>(std::max(1, (static_cast<int>(std::bit_width(max)) + 7) / 8)); }
-uint64_t mask_of(uint8_t bytes) { return bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1; }
+uint8_t bytes_for(uint64_t max) {
+  return static_cast<uint8_t>(std::max(1, (static_cast<int>(std::bit_width(max)) + 7) / 8));
+}
+uint64_t mask_of(uint8_t bytes) {
+  return bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1;
+}
 
 // The low `bytes` bytes of v, and nothing beyond them.
 inline void store_bytes(char* to, uint64_t v, uint8_t bytes) {
@@ -63,7 +67,8 @@ void scatter(const RecordBatch& b, const RecordLayout& layout, Partition::Block&
   const Id* other = static_cast<const Id*>(b.other);
   const unsigned shift = block.shift;
   std::vector<uint32_t>& starts = block.starts;
-  // starts[k + 2] counts bucket k, becomes the start of k + 1 ... so that after the pass starts[k] is in place.
+  // starts[k + 2] counts bucket k, becomes the start of k + 1 ... so that after the pass starts[k] is in
+  // place.
   for (size_t i = 0; i < b.count; ++i) ++starts[(key[i] >> shift) + 2];
   for (size_t k = 2; k < starts.size(); ++k) starts[k] += starts[k - 1];
   char* out = block.data.data();
@@ -75,7 +80,8 @@ void scatter(const RecordBatch& b, const RecordLayout& layout, Partition::Block&
     const unsigned up = 8 * ids.key;
     const auto put = [&](auto width) {
       for (size_t i = 0; i < b.count; ++i)
-        store_bytes(out + size_t{starts[(key[i] >> shift) + 1]++} * width(), (key[i] & low) | uint64_t{other[i]} << up, width());
+        store_bytes(out + size_t{starts[(key[i] >> shift) + 1]++} * width(),
+                    (key[i] & low) | uint64_t{other[i]} << up, width());
     };
     switch (stride) {
       case 4:
@@ -121,7 +127,9 @@ unsigned shift_for(uint64_t limit) {
 Partition::Partition(std::shared_ptr<SpillFile> spill, RecordLayout layout, size_t memory)
     : spill_(std::move(spill)), layout_(layout), memory_(memory) {}
 
-void Partition::expect_keys(uint64_t limit) { shift_ = std::max(shift_, shift_for(limit)); }
+void Partition::expect_keys(uint64_t limit) {
+  shift_ = std::max(shift_, shift_for(limit));
+}
 
 Partition::Block Partition::make_block(const RecordBatch& batch) const {
   Block block;
@@ -177,15 +185,15 @@ void Partition::add_batch(const RecordBatch& batch) {
 
 // The segments of narrow buckets [first, last) whose records start at `data`.
 template <class Starts>
-void Partition::emit(const Starts& starts, unsigned own_shift, IdBytes ids, uint64_t first, uint64_t last, const char* data,
-                     const std::function<void(const Segment&)>& fn) const {
+void Partition::emit(const Starts& starts, unsigned own_shift, IdBytes ids, uint64_t first, uint64_t last,
+                     const char* data, const std::function<void(const Segment&)>& fn) const {
   const size_t stride = ids.total() + layout_.tail_bytes();
   uint64_t k = std::upper_bound(starts.begin(), starts.end(), first) - starts.begin() - 1;
   for (; first < last; ++k) {
     const uint64_t end = std::min<uint64_t>(last, starts[k + 1]);
     if (end == first) continue;
-    fn({data, static_cast<size_t>(end - first), k << own_shift, mask_of(ids.key), mask_of(ids.other), stride, ids.key,
-        static_cast<uint8_t>(ids.total())});
+    fn({data, static_cast<size_t>(end - first), k << own_shift, mask_of(ids.key), mask_of(ids.other), stride,
+        ids.key, static_cast<uint8_t>(ids.total())});
     data += (end - first) * stride;
     first = end;
   }
@@ -219,7 +227,8 @@ void Partition::spill() {
   // Buckets in groups of about kWriteBytes, so that each task writes one long stretch.
   std::vector<uint64_t> groups{0};
   for (uint64_t k = 0; k < buckets; ++k)
-    if ((run.starts[k + 1] - run.starts[groups.back()]) * stride >= kWriteBytes || k + 1 == buckets) groups.push_back(k + 1);
+    if ((run.starts[k + 1] - run.starts[groups.back()]) * stride >= kWriteBytes || k + 1 == buckets)
+      groups.push_back(k + 1);
   parallel_for(groups.size() - 1, 1, [&](size_t g, size_t end) {
     Buffer buffer(std::max(kWriteBytes, stride));
     for (; g < end; ++g) {
@@ -278,7 +287,8 @@ uint64_t Partition::count_in(uint64_t bucket, unsigned shift) const {
   return n;
 }
 
-void Partition::read(uint64_t bucket, unsigned shift, size_t step, const std::function<void(const Segment&)>& fn) const {
+void Partition::read(uint64_t bucket, unsigned shift, size_t step,
+                     const std::function<void(const Segment&)>& fn) const {
   Buffer scratch;
   for (const Run& r : runs_) {
     auto [first, last] = range_of(r.starts, r.shift, bucket, shift);

@@ -1,15 +1,15 @@
 // Records split by ranges of their key, in memory up to a limit and beyond that in a spill file.
 //
-// This is the out-of-core half of ingest. Records arrive in blocks; a block is grouped by bucket (a range of 2^shift
-// keys) by one stable counting pass. When the blocks held exceed the limit they are merged into one run, bucket by
-// bucket, and written to the spill file in one sequential sweep, so that reading a bucket later costs one read per
-// run. Every block and run keeps the shift it was made with: when larger keys appear the shift grows, and a bucket of
-// the wider kind is simply a range of neighbouring narrow ones. Within a bucket, records of equal key keep the order
-// in which they arrived.
+// This is the out-of-core half of ingest. Records arrive in blocks; a block is grouped by bucket (a range of
+// 2^shift keys) by one stable counting pass. When the blocks held exceed the limit they are merged into one
+// run, bucket by bucket, and written to the spill file in one sequential sweep, so that reading a bucket
+// later costs one read per run. Every block and run keeps the shift it was made with: when larger keys appear
+// the shift grows, and a bucket of the wider kind is simply a range of neighbouring narrow ones. Within a
+// bucket, records of equal key keep the order in which they arrived.
 //
-// A record is the key (only what lies below the bucket's first key), the other id, each in as few bytes as its block
-// needs, then, if asked for, an 8-byte sequence number, then a payload of fixed size. Small records matter more than
-// aligned ones: they decide whether an edge list fits the budget or goes through the disk.
+// A record is the key (only what lies below the bucket's first key), the other id, each in as few bytes as
+// its block needs, then, if asked for, an 8-byte sequence number, then a payload of fixed size. Small records
+// matter more than aligned ones: they decide whether an edge list fits the budget or goes through the disk.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,8 @@ class Partition {
     uint64_t max_key = 0, max_other = 0;
     size_t count() const { return starts.empty() ? 0 : starts.back(); }
   };
-  // Groups a batch by bucket. Thread-safe: several threads make blocks at once, then add() takes them in order.
+  // Groups a batch by bucket. Thread-safe: several threads make blocks at once, then add() takes them in
+  // order.
   Block make_block(const RecordBatch& batch) const;
   // Takes the block (empty ones are fine) and spills if the limit is passed. Not thread-safe.
   void add(Block block);
@@ -114,8 +115,10 @@ class Partition {
   // For reading: buckets of 2^shift keys. `shift` must be at least min_shift().
   unsigned min_shift() const { return shift_; }
   uint64_t count_in(uint64_t bucket, unsigned shift) const;
-  // Calls fn with the bucket's segments in arrival order; those of runs are read in pieces of at most `step` records.
-  void read(uint64_t bucket, unsigned shift, size_t step, const std::function<void(const Segment&)>& fn) const;
+  // Calls fn with the bucket's segments in arrival order; those of runs are read in pieces of at most `step`
+  // records.
+  void read(uint64_t bucket, unsigned shift, size_t step,
+            const std::function<void(const Segment&)>& fn) const;
   // Forgets the records; the spill file keeps its space.
   void clear();
 
@@ -127,8 +130,8 @@ class Partition {
     IdBytes ids;
   };
   template <class Starts>
-  void emit(const Starts& starts, unsigned own_shift, IdBytes ids, uint64_t first, uint64_t last, const char* data,
-            const std::function<void(const Segment&)>& fn) const;
+  void emit(const Starts& starts, unsigned own_shift, IdBytes ids, uint64_t first, uint64_t last,
+            const char* data, const std::function<void(const Segment&)>& fn) const;
 
   std::shared_ptr<SpillFile> spill_;
   RecordLayout layout_;

@@ -115,7 +115,8 @@ void SectionWriter::append(const std::vector<Span>& spans) {
   };
   const size_t first_hash = hashes_.size();
   hashes_.resize(first_hash + chunks);
-  // One thread writes: the kernel lets only one at a time into a file anyway, and the others have edges to sort.
+  // One thread writes: the kernel lets only one at a time into a file anyway, and the others have edges to
+  // sort.
   std::vector<char> scratch;
   for (size_t c = 0; c < chunks; ++c) {
     const size_t begin = c * kHashChunk, end = begin + kHashChunk;

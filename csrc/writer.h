@@ -15,7 +15,8 @@ namespace gz {
 // A file being written. Every failure is an IoError that names the path.
 class OutFile {
  public:
-  // kTemporary: `path` is a directory; the file has no name and goes away with this object. kRead: for read_at only.
+  // kTemporary: `path` is a directory; the file has no name and goes away with this object. kRead: for
+  // read_at only.
   enum class Mode { kCreate, kTemporary, kRead };
   OutFile(const std::string& path, Mode mode);
   ~OutFile();

@@ -31,31 +31,46 @@ def convert_csv_to_gl(
     on_bad_line: str = "error",
     overwrite: bool = True,
 ) -> None:
-    """Converts an edge list (source, destination and optionally a weight per line) to a topology grouped by source.
+    """Converts an edge list (source, destination and perhaps a weight per line) to a topology by source.
 
-    A third column is the weight. With ``directed=False`` the reverse of every edge is added unless it is there.
+    A third column is the weight. With ``directed=False`` the reverse of an edge is added unless it is there.
     The file appears complete or not at all.
     """
     budget = parse_memory(memory)
     path = os.fspath(csv_path)
     layout = sniff(path, delimiter, header, False)
     if layout.num_fields > 3:
-        raise InputError(f"{path}: lines have {layout.num_fields} fields; expected source, destination and perhaps a weight")
+        raise InputError(
+            f"{path}: lines have {layout.num_fields} fields; expected source, destination and "
+            "perhaps a weight"
+        )
     weight = layout.name(2) if layout.num_fields == 3 else None
     table = CsvTable(
-        path, keys=None, weight=weight, delimiter=layout.delimiter, header=bool(layout.names),
-        skip_bad=on_bad_line == "skip", piece_bytes=max(1 << 14, min(8 << 20, budget // 96)),
-    )  # fmt: skip
+        path,
+        keys=None,
+        weight=weight,
+        delimiter=layout.delimiter,
+        header=bool(layout.names),
+        skip_bad=on_bad_line == "skip",
+        piece_bytes=max(1 << 14, min(8 << 20, budget // 96)),
+    )
     table.limits = [num_nodes or 0, num_nodes or 0]
     progress = Progress()
     try:
         with new_file(out_path, overwrite) as target:
             builder = _engine.Builder(
-                str(target.parent), out=True, payload=4 if weight else 0, undirected=not directed,
-                weight_offset=0 if weight else None, memory=budget, expected_nodes=num_nodes or 0,
-            )  # fmt: skip
+                str(target.parent),
+                out=True,
+                payload=4 if weight else 0,
+                undirected=not directed,
+                weight_offset=0 if weight else None,
+                memory=budget,
+                expected_nodes=num_nodes or 0,
+            )
             progress.phase("reading edges")
-            table.to_builder(builder, table.record(), lambda: progress.update(table.bytes_done, table.bytes_total, "B"))
+            table.to_builder(
+                builder, table.record(), lambda: progress.update(table.bytes_done, table.bytes_total, "B")
+            )
             n = num_nodes if num_nodes is not None else max(builder.nodes_seen, builder.others_seen)
             builder.begin(str(target), n, n, [])
             run(builder, progress, "sorting edges")
@@ -64,7 +79,7 @@ def convert_csv_to_gl(
 
 
 def _dtype_name(dtype: Any) -> str:
-    """A dtype by numpy's name, a numpy dtype, a torch dtype, or an enum member such as GraphZero's DataType.FLOAT32."""
+    """A dtype by name, a numpy or torch dtype, or an enum member such as GraphZero's DataType.FLOAT32."""
     if isinstance(dtype, str):
         name = dtype.lower()
     elif hasattr(dtype, "name") and not isinstance(dtype, (np.dtype, type)):
@@ -91,13 +106,14 @@ def convert_csv_to_gd(
 ) -> None:
     """Converts a CSV of node features to a column of shape [num_nodes, values per line].
 
-    The first field of a line is its node's id, as GraphZero has it; every node must have one line, in any order.
+    The first field of a line is its node's id, as GraphZero has it; every node must have one line, in any
+    order.
     With ``id_column=False`` there is no id, and line i belongs to node i.
     """
     name = _dtype_name(dtype)
     table = CsvTable(
         os.fspath(csv_path), keys=[0] if id_column else [], dtype=name, delimiter=delimiter, header=header
-    )  # fmt: skip
+    )
     width = len(table.value_columns)
     if width == 0:
         raise InputError(f"{table.name}: lines hold an id and nothing else")
@@ -119,7 +135,11 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
     fields = table.record()
     for chunk in table.chunks(1 << 16):
         ids = np.ascontiguousarray(chunk.columns[table.columns[0].name])
-        rows = np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1) if fields.itemsize else None
+        rows = (
+            np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)
+            if fields.itemsize
+            else None
+        )
         builder.add(np.zeros_like(ids), ids, rows)
     n = builder.nodes_seen
     topology = os.path.join(folder, "rows.gl")
@@ -136,6 +156,8 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
             if (degrees != 1).any():
                 i = at + int((degrees != 1).argmax())
                 found = "no line" if degrees[i - at] == 0 else f"{degrees[i - at]} lines"
-                raise InputError(f"{table.name}: node {i} has {found}; every node from 0 to {n - 1} needs one")
+                raise InputError(
+                    f"{table.name}: node {i} has {found}; every node from 0 to {n - 1} needs one"
+                )
             at += take
     os.unlink(topology)

@@ -65,7 +65,9 @@ class IdMap:
         if not known.all():
             values = list(keys) if not isinstance(keys, np.ndarray) else keys.ravel()
             missing = np.flatnonzero(~known)
-            named = ", ".join(repr(values[i].item() if hasattr(values[i], "item") else values[i]) for i in missing[:_SHOWN])
+            named = ", ".join(
+                repr(values[i].item() if hasattr(values[i], "item") else values[i]) for i in missing[:_SHOWN]
+            )
             more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
             raise KeyError(f"no node has the original id {named}{more}")
         return dense
@@ -98,7 +100,9 @@ class IdMap:
             given = given.astype(np.int64)
             hashes = _engine.hash_integers(given)
         else:
-            encoded = [str(k).encode() for k in (keys.ravel().tolist() if isinstance(keys, np.ndarray) else keys)]
+            encoded = [
+                str(k).encode() for k in (keys.ravel().tolist() if isinstance(keys, np.ndarray) else keys)
+            ]
             text = Text.of_bytes(encoded)
             hashes = _engine.hash_text(text.offsets, text.bytes)
         at = np.searchsorted(self._hash, hashes)
@@ -111,7 +115,13 @@ class IdMap:
             if self.kind == "int":
                 same = self._keys[candidates] == given[open_]
             else:
-                same = np.array([self._text(c) == encoded[i] for c, i in zip(candidates.tolist(), open_.tolist(), strict=True)], bool)
+                same = np.array(
+                    [
+                        self._text(c) == encoded[i]
+                        for c, i in zip(candidates.tolist(), open_.tolist(), strict=True)
+                    ],
+                    bool,
+                )
             dense[open_[same]] = candidates[same]
             open_ = open_[~same]
             at[open_] += 1

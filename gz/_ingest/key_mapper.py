@@ -44,7 +44,10 @@ def as_keys(values: Any, where: str, first_row: int = 0) -> Keys:
     if a.dtype.kind == "O":
         for i, v in enumerate(a):
             if not isinstance(v, (str, bytes)):
-                raise InputError(f"{where}, row {first_row + i}: id {v!r} is a {type(v).__name__}; ids are integers or text")
+                raise InputError(
+                    f"{where}, row {first_row + i}: id {v!r} is a {type(v).__name__}; ids are "
+                    "integers or text"
+                )
         return Text.of(a.tolist())
     bad = f" (row {first_row} is {a[0]!r})" if len(a) else ""
     raise InputError(f"{where}: ids have dtype {a.dtype}{bad}; ids are integers or text")
@@ -80,7 +83,7 @@ def key_chunks(value: Any, what: str, base: str) -> Iterator[Keys]:
 
 @dataclass
 class Spool:
-    """Where one edge type's keys stand in the sequences of its two node types, and its payload rows in order."""
+    """Where an edge type's keys stand in the sequences of its node types, and its payload rows in order."""
 
     src_start: int = 0
     dst_start: int = 0
@@ -112,10 +115,13 @@ class KeyMapper:
         if t.text != text:
             kinds = ("integers", "text")
             raise InputError(
-                f"{where}: ids of {t.name!r} are {kinds[text]} here, but {kinds[not text]} before; make them all text (quote them, or cast)"
+                f"{where}: ids of {t.name!r} are {kinds[text]} here, but {kinds[not text]} "
+                "before; make them all text (quote them, or cast)"
             )
         if isinstance(keys, Text):
-            t.assigner.add_text(np.ascontiguousarray(keys.offsets, np.uint64), np.ascontiguousarray(keys.bytes, np.uint8))
+            t.assigner.add_text(
+                np.ascontiguousarray(keys.offsets, np.uint64), np.ascontiguousarray(keys.bytes, np.uint8)
+            )
         else:
             t.assigner.add_integers(keys)
 
@@ -140,7 +146,7 @@ class KeyMapper:
         if a is not b:
             b.uses.append((job, spool, "destination"))
         if job.record.itemsize:
-            spool.payload = tempfile.TemporaryFile(dir=self.root)
+            spool.payload = tempfile.TemporaryFile(dir=self.root)  # noqa: SIM115 - closed in edges()
         self.progress.phase("reading edges")
         for chunk in job.chunks():
             src = as_keys(chunk.columns[job.keys[0]], chunk.where, chunk.first_row)
@@ -159,7 +165,7 @@ class KeyMapper:
         return spool
 
     def assign(self) -> dict[str, tuple[int, dict[str, Any]]]:
-        """Gives out the ids. Returns each type's number of nodes and what the manifest says about its mapping."""
+        """Gives out the ids. Returns each type's number of nodes and its entry in the manifest."""
         result = {}
         for name, t in self.types.items():
             if t.assigner is None:
@@ -173,7 +179,9 @@ class KeyMapper:
             if t.assigner.offender is not None:
                 raise self._offence(t, *t.assigner.offender)
             files = ("offsets", "bytes", "hash", "dense") if t.text else ("keys", "hash", "dense")
-            entry: dict[str, Any] = {"kind": "text" if t.text else "int"} | {f: f"{prefix}{f}.gd" for f in files}
+            entry: dict[str, Any] = {"kind": "text" if t.text else "int"} | {
+                f: f"{prefix}{f}.gd" for f in files
+            }
             result[name] = (t.assigner.num_ids, entry)
         return result
 
@@ -182,12 +190,18 @@ class KeyMapper:
         if place < t.closed:
             return InputError(f"nodes of {t.name!r}, row {place}: id {shown} occurs twice")
         for job, spool, end in t.uses:
-            start, step = (spool.src_start, 2) if spool.same_type else (spool.src_start if end == "source" else spool.dst_start, 1)
+            start, step = (
+                (spool.src_start, 2)
+                if spool.same_type
+                else (spool.src_start if end == "source" else spool.dst_start, 1)
+            )
             if start <= place < start + step * spool.edges:
                 if spool.same_type:
                     end = ("source", "destination")[(place - start) % 2]
                 row = (place - start) // step
-                return InputError(f"{job.table.name}, edge {row}: its {end} {shown} is not among the nodes of {t.name!r}")
+                return InputError(
+                    f"{job.table.name}, edge {row}: its {end} {shown} is not among the nodes of {t.name!r}"
+                )
         return InputError(f"id {shown} is not among the nodes of {t.name!r}")
 
     def edges(self, job: EdgeJob, spool: Spool) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
@@ -203,7 +217,9 @@ class KeyMapper:
                 src, dst = np.ascontiguousarray(both[0::2]), np.ascontiguousarray(both[1::2])
             else:
                 src, dst = a.read_ids(spool.src_start + at, n), b.read_ids(spool.dst_start + at, n)
-            payload = np.frombuffer(spool.payload.read(n * size), np.uint8) if spool.payload is not None else None
+            payload = (
+                np.frombuffer(spool.payload.read(n * size), np.uint8) if spool.payload is not None else None
+            )
             yield src, dst, payload
         if spool.payload is not None:
             spool.payload.close()
@@ -213,7 +229,9 @@ def _interleave(src: Keys, dst: Keys, where: str) -> Keys:
     if isinstance(src, Text) and isinstance(dst, Text):
         return Text.interleave(src, dst)
     if isinstance(src, Text) or isinstance(dst, Text):
-        raise InputError(f"{where}: sources and destinations are of one node type, but one is text and the other integers")
+        raise InputError(
+            f"{where}: sources and destinations are of one node type, but one is text and the other integers"
+        )
     out = np.empty(2 * len(src), np.int64)
     out[0::2], out[1::2] = src, dst
     return out

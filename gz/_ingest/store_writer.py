@@ -99,13 +99,21 @@ class StoreWriter:
     def _split_value(self, node: NodeSpec, name: str, value: Any) -> Any:
         """With mapped ids a split names its nodes by their original ids; a mask stays a mask."""
         entry = self.entries[node.name]
-        if self.plan.ids != "map" or entry.id_map is None or (is_array(value) and as_numpy(value)[1] == "bool"):
+        if (
+            self.plan.ids != "map"
+            or entry.id_map is None
+            or (is_array(value) and as_numpy(value)[1] == "bool")
+        ):
             return value
         ids = IdMap(self.root, entry.id_map)
         parts = []
         for keys in key_chunks(value, f"split {name!r}", self.plan.base):
             try:
-                parts.append(ids.to_dense([keys.value(i) for i in range(len(keys))] if isinstance(keys, Text) else keys))
+                parts.append(
+                    ids.to_dense(
+                        [keys.value(i) for i in range(len(keys))] if isinstance(keys, Text) else keys
+                    )
+                )
             except KeyError as e:
                 raise InputError(f"split {name!r}: {e.args[0]}") from None
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
@@ -163,20 +171,24 @@ class StoreWriter:
         mapper = KeyMapper(plan, self.root, folders, self.memory, self.progress)
         for node in plan.nodes.values():
             if node.features and node.ids is None:
-                raise InputError(f'node type {node.name!r}: ids="map" with features needs nodes=, the original id of every row')
+                raise InputError(
+                    f'node type {node.name!r}: ids="map" with features needs nodes=, the '
+                    "original id of every row"
+                )
         spools = mapper.read(jobs)
         for job in jobs:
             self._note_skipped(job)
         for name, (count, entry) in mapper.assign().items():
             given = self.counts[name]
             if given is not None and given != count:
-                raise InputError(f"node type {name!r}: there are {count} different ids, but {given} nodes are expected")
+                raise InputError(
+                    f"node type {name!r}: there are {count} different ids, but {given} nodes are expected"
+                )
             self.counts[name] = count
             self.entries[name].id_map = entry
         entries = []
         for job, spool in zip(jobs, spools, strict=True):
-            src, _, dst = job.spec.type
-            job.make_builder(self.root, self._count(dst))
+            job.make_builder(self.root, self._count(job.spec.type[2]))
             self.progress.phase("adding edges")
             for a, b, payload in mapper.edges(job, spool):
                 job.builder.add(a, b, payload)

@@ -69,14 +69,16 @@ nb::tuple layer_to_python(Layer&& layer) {
 }
 
 nb::tuple sample_binding(const std::vector<uint64_t>& num_nodes, const std::vector<EdgeTypeArgs>& edge_types,
-                         const std::vector<Ids>& seeds, bool replace, bool numbered, uint64_t rng_seed) {
+                         const std::vector<Ids>& seeds, bool replace, bool numbered, bool by_place,
+                         uint64_t rng_seed) {
   const auto types = edge_types_from(edge_types);
   const auto starts = seeds_from(seeds);
   Layer layer;
   {
     nb::gil_scoped_release release;
-    layer = sample_layer(num_nodes, types, starts,
-                         {.replace = replace, .numbered = numbered, .rng_seed = rng_seed});
+    layer =
+        sample_layer(num_nodes, types, starts,
+                     {.replace = replace, .numbered = numbered, .by_place = by_place, .rng_seed = rng_seed});
   }
   return layer_to_python(std::move(layer));
 }
@@ -141,11 +143,12 @@ nb::list induced_binding(const std::vector<uint64_t>& num_nodes,
 
 void bind_dgl(nb::module_& m) {
   m.def("sample_layer", &sample_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("seeds"),
-        nb::arg("replace"), nb::arg("numbered"), nb::arg("rng_seed"));
+        nb::arg("replace"), nb::arg("numbered"), nb::arg("by_place"), nb::arg("rng_seed"));
   m.def("labor_layer", &labor_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("seeds"),
         nb::arg("importance"), nb::arg("random_seed"), nb::arg("second_seed"), nb::arg("second_share"));
   m.def("locate_edges", &locate_binding, nb::arg("topology"), nb::arg("positions"));
   m.def("match_edges", &match_binding, nb::arg("topology"), nb::arg("grouped"), nb::arg("neighbour"));
+  m.def("invert", &invert, nb::arg("topology"), nb::call_guard<nb::gil_scoped_release>());
   m.def("induced_edges", &induced_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("nodes"));
 }
 

@@ -74,6 +74,44 @@ void match_edges(const Topology& t, const int64_t* grouped, const int64_t* neigh
   });
 }
 
+std::shared_ptr<Topology> invert(const Topology& in) {
+  struct Arrays {
+    std::vector<uint64_t> indptr, wide_indices, wide_rows;
+    std::vector<uint32_t> indices, rows;
+  };
+  auto a = std::make_shared<Arrays>();
+  const bool wide_ids = !fits_32_bits(in.num_nodes), wide_rows = !fits_32_bits(in.num_edges);
+  wide_ids ? a->wide_indices.resize(in.num_edges) : a->indices.resize(in.num_edges);
+  wide_rows ? a->wide_rows.resize(in.num_edges) : a->rows.resize(in.num_edges);
+  a->indptr.assign(in.num_other + 2, 0);  // one more: counts are shifted twice, so that filling sets the ends
+  for (uint64_t p = 0; p < in.num_edges; ++p) {
+    if (in.indices[p] >= in.num_other) in.damaged_index(p);
+    ++a->indptr[in.indices[p] + 2];
+  }
+  for (uint64_t v = 0; v < in.num_other; ++v) a->indptr[v + 2] += a->indptr[v + 1];
+  for (uint64_t v = 0; v < in.num_nodes; ++v) {
+    const auto range = in.edges_of(v);
+    for (uint64_t p = range.begin; p < range.end; ++p) {
+      const uint64_t at = a->indptr[in.indices[p] + 1]++;
+      wide_ids ? void(a->wide_indices[at] = v) : void(a->indices[at] = static_cast<uint32_t>(v));
+      wide_rows ? void(a->wide_rows[at] = p) : void(a->rows[at] = static_cast<uint32_t>(p));
+    }
+  }
+  auto t = std::make_shared<Topology>();
+  t->num_nodes = in.num_other;
+  t->num_other = in.num_nodes;
+  t->num_edges = t->num_edge_ids = in.num_edges;
+  t->direction = in.direction == Direction::kIn ? Direction::kOut : Direction::kIn;
+  t->sorted = true;
+  t->ids_are_in_rows = true;
+  t->indptr = a->indptr.data();
+  t->indices = wide_ids ? IdArray{a->wide_indices.data(), true} : IdArray{a->indices.data(), false};
+  t->edge_ids = wide_rows ? IdArray{a->wide_rows.data(), true} : IdArray{a->rows.data(), false};
+  t->name = in.name + " (inverted)";
+  t->owner = a;
+  return t;
+}
+
 std::vector<InducedEdges> induced_edges(const std::vector<uint64_t>& num_nodes,
                                         const std::vector<InducedEdgeType>& edge_types,
                                         const std::vector<NodeList>& nodes) {

@@ -20,6 +20,10 @@ void locate_edges(const Topology& topology, const int64_t* positions, size_t cou
 void match_edges(const Topology& topology, const int64_t* grouped, const int64_t* neighbour, size_t count,
                  int64_t* positions);
 
+// The same edges grouped by the other end, in memory: what an `out` file of the store would hold. Takes 8
+// bytes a node and 8 to 16 an edge.
+std::shared_ptr<Topology> invert(const Topology& topology);
+
 struct InducedEdgeType {
   std::shared_ptr<const Topology> topology;
   size_t frontier_type = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <unordered_set>
@@ -138,6 +139,13 @@ Layer sample_layer(const std::vector<uint64_t>& num_nodes, const std::vector<Lay
   check_layer(num_nodes, edge_types, seeds);
   Layer layer;
   layer.edges.resize(edge_types.size());
+  PooledArray<int64_t> places;
+  if (options.by_place) {
+    size_t most = 0;
+    for (const auto& s : seeds) most = std::max(most, s.size);
+    places.resize(most);
+    std::iota(places.begin(), places.end(), int64_t{0});
+  }
   for (size_t e = 0; e < edge_types.size(); ++e) {
     const LayerEdgeType& type = edge_types[e];
     const LayerSeeds& from = seeds[type.frontier_type];
@@ -150,8 +158,9 @@ Layer sample_layer(const std::vector<uint64_t>& num_nodes, const std::vector<Lay
         .stream = fold(fold(0, options.rng_seed), e),
         .weights = type.weights,
     };
-    pick(*type.topology, {.nodes = from.nodes, .size = from.size}, 0, pick_options, out.rows, out.neighbour,
-         out.frontier);
+    const Frontier frontier{
+        .nodes = from.nodes, .size = from.size, .batch = options.by_place ? places.data() : nullptr};
+    pick(*type.topology, frontier, 0, pick_options, out.rows, out.neighbour, out.frontier);
     finish_edges(type, out);
     if (options.numbered) {
       group_by_owner(out.frontier, from.size, out.indptr);

@@ -48,6 +48,7 @@ struct Layer {
 struct LayerOptions {
   bool replace = false;
   bool numbered = false;
+  bool by_place = false;  // draws depend on the seed's place too, so that a seed given twice draws twice
   uint64_t rng_seed = 0;
 };
 

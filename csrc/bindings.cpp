@@ -3,11 +3,11 @@
 #include <optional>
 #include <tuple>
 
-#include "buffers.h"
 #include "error.h"
 #include "feature.h"
 #include "gather.h"
 #include "hash.h"
+#include "pool.h"
 #include "sampler.h"
 #include "threads.h"
 #include "topology.h"

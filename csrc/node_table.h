@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "buffers.h"
+#include "pool.h"
 #include "rng.h"
 #include "threads.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "buffers.h"
+#include "pool.h"
 #include "topology.h"
 
 namespace gz {

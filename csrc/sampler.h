@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "buffers.h"
 #include "pick.h"
+#include "pool.h"
 #include "topology.h"
 
 namespace gz {

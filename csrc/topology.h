@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "buffers.h"
 #include "format.h"
 #include "mapping.h"
+#include "pool.h"
 
 namespace gz {
 

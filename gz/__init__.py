@@ -1,6 +1,7 @@
 """gz: graphs and features far larger than RAM, in files, for PyTorch Geometric and DGL."""
 
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
+from gz._ingest import ingest
 from gz.feature import FeatureStore
 from gz.graph import Graph, Sample
 from gz.store import HeteroSample, Store
@@ -16,6 +17,7 @@ __all__ = [
     "InputError",
     "Sample",
     "Store",
+    "ingest",
     "num_threads",
     "open",
     "set_num_threads",

@@ -15,7 +15,7 @@ _STORED_AS = {"bfloat16": "uint16"}
 
 
 def as_ids(values: ArrayLike, what: str) -> Ids:
-    """One-dimensional int64 ids from any integer array, list or CPU tensor; no copy where there need be none."""
+    """One-dimensional int64 ids from any integer array, list or CPU tensor, without a copy where possible."""
     array = np.asarray(values)
     if array.size == 0 and not isinstance(values, np.ndarray):
         array = array.astype(np.int64)

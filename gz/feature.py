@@ -83,20 +83,15 @@ class FeatureStore:
         target = np.asarray(out)
         if target.shape != shape or target.dtype != self._numpy_dtype:
             raise ValueError(
-                f"out has shape {target.shape} and dtype {target.dtype}; these rows need {shape} and {self._numpy_dtype}"
+                f"out has shape {target.shape} and dtype {target.dtype}; "
+                f"these rows need {shape} and {self._numpy_dtype}"
             )
         if not target.flags.c_contiguous or not target.flags.writeable:
             raise ValueError("out must be C-contiguous and writable")
         if target.size:
-            self._file.gather_into(
-                rows, target.view(np.uint8) if target.dtype.kind == "b" else _as_bits(target)
-            )
+            # As bytes: a dtype that every consumer of arrays knows.
+            self._file.gather_into(rows, target.reshape(-1).view(np.uint8))
         return out
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[Any]:
         return self.gather(ids)
-
-
-def _as_bits(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory under a dtype every DLPack consumer knows."""
-    return array.reshape(-1).view(np.uint8)

@@ -151,7 +151,7 @@ class Graph:
     def degree(self, nodes: ArrayLike) -> Any:
         """Number of neighbours: an int for one node, int64 ``[n]`` for an array of them."""
         if np.ndim(nodes) == 0:
-            return int(self._topology.degree(as_ids([nodes], "nodes"))[0])
+            return int(self._topology.degree(as_ids(np.atleast_1d(nodes), "nodes"))[0])
         return self._topology.degree(as_ids(nodes, "nodes"))
 
     def neighbors(self, node: int) -> Ids:
@@ -177,8 +177,8 @@ class Graph:
     ) -> Sample:
         """Samples the neighbourhood of ``seeds`` hop by hop.
 
-        The result is a function of the arguments alone, whatever the number of threads: give every batch its own
-        ``rng_seed``.
+        The result is a function of the arguments alone, whatever the number of threads: give every batch its
+        own ``rng_seed``.
 
         Args:
             seeds: global ids, ``[n]``. Duplicates are kept, each with its own edges.
@@ -234,7 +234,7 @@ class Graph:
     def batch_random_walk(
         self, start_nodes: ArrayLike, walk_length: int, p: float = 1.0, q: float = 1.0, rng_seed: int = 0
     ) -> NDArray[np.int64]:
-        """Walks of ``walk_length`` steps, int64 ``[n, walk_length + 1]``: the start first, -1 after a dead end.
+        """Walks of ``walk_length`` steps, int64 ``[n, walk_length + 1]``, start first, -1 after a dead end.
 
         Uniform when ``p == q == 1``, node2vec otherwise; by weight where the graph has weights.
         """

@@ -10,11 +10,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from gz import _engine, manifest
+from gz import _engine
+from gz import manifest as _manifest_file
 from gz._arrays import Ids, as_ids
 from gz.feature import FeatureStore
 from gz.graph import _SEED_MASK, Graph
-from gz.manifest import EdgeType
+from gz.manifest import ColumnEntry, EdgeEntry, EdgeType, Manifest, NodeEntry
 
 Fanouts = Sequence[int] | Mapping[EdgeType, Sequence[int]]
 
@@ -44,9 +45,9 @@ class Store:
         if not os.path.isdir(self._path):
             what = "is a file, not a store" if os.path.exists(self._path) else "there is no such store"
             raise FileNotFoundError(f"{self._path}: {what}; `gz ingest {path} --edges ...` makes one")
-        if not os.path.exists(os.path.join(self._path, manifest.FILE_NAME)):
-            raise FileNotFoundError(f"{self._path}: not a gz store (it holds no {manifest.FILE_NAME})")
-        self._manifest = manifest.read(self._path)
+        if not os.path.exists(os.path.join(self._path, _manifest_file.FILE_NAME)):
+            raise FileNotFoundError(f"{self._path}: not a gz store (it holds no {_manifest_file.FILE_NAME})")
+        self._manifest = _manifest_file.read(self._path)
         self._open: dict[Any, Any] = {}
 
     @property
@@ -54,7 +55,7 @@ class Store:
         return self._path
 
     @property
-    def manifest(self) -> manifest.Manifest:
+    def manifest(self) -> Manifest:
         return self._manifest
 
     @property
@@ -155,11 +156,11 @@ class Store:
         disjoint: bool = False,
         direction: str = "in",
     ) -> HeteroSample:
-        """Samples over all edge types at once: ``seeds`` by node type, ``fanouts`` for all or by edge type."""
+        """Samples over several edge types: ``seeds`` by node type, ``fanouts`` for all or by edge type."""
         types = self.node_types
         by_edge = fanouts if isinstance(fanouts, Mapping) else dict.fromkeys(self.edge_types, fanouts)
-        for t in by_edge:
-            self._edge(t)
+        for edge_type in by_edge:
+            self._edge(edge_type)
         graphs = {t: self.graph(t, direction) for t in self.edge_types if t in by_edge}
         order = list(graphs)
         edge_args = []
@@ -176,8 +177,8 @@ class Store:
                 None,
             )
             edge_args.append(args)
-        for t in seeds:
-            self._node(t)
+        for node_type in seeds:
+            self._node(node_type)
         seed_args = [(types.index(t), as_ids(s, f"seeds of {t!r}"), None) for t, s in seeds.items()]
         nodes, edges = _engine.sample(
             [self.num_nodes(t) for t in types],
@@ -201,7 +202,7 @@ class Store:
 
     # ---- inside ----
 
-    def _node(self, t: str | None) -> manifest.NodeEntry:
+    def _node(self, t: str | None) -> NodeEntry:
         nodes = self._manifest.nodes
         if t is None:
             if len(nodes) != 1:
@@ -211,7 +212,7 @@ class Store:
             raise KeyError(f"no node type {t!r}; the store has {self.node_types}")
         return nodes[t]
 
-    def _edge(self, t: EdgeType | None) -> manifest.EdgeEntry:
+    def _edge(self, t: EdgeType | None) -> EdgeEntry:
         if t is None:
             if len(self._manifest.edges) != 1:
                 raise ValueError(f"{self._path}: name one of the edge types {self.edge_types}")
@@ -223,7 +224,7 @@ class Store:
             self._open[key] = make()
         return self._open[key]
 
-    def _checked_graph(self, entry: manifest.EdgeEntry, file: str, in_graph: Graph | None) -> Graph:
+    def _checked_graph(self, entry: EdgeEntry, file: str, in_graph: Graph | None) -> Graph:
         graph = Graph(Path(self._path) / file, _in_graph=in_graph)
         expected = (self.num_nodes(entry.type[0]), self.num_nodes(entry.type[2]), entry.num_edges)
         found = (graph.num_src, graph.num_dst, graph.num_edges)
@@ -234,13 +235,13 @@ class Store:
         return graph
 
     def _column(
-        self, name: str, columns: Mapping[str, manifest.ColumnEntry], rows: int | None, where: str, key: Any
+        self, name: str, columns: Mapping[str, ColumnEntry], rows: int | None, where: str, key: Any
     ) -> FeatureStore:
         if name not in columns:
             raise KeyError(f"no column {name!r} for {where}; there are {sorted(columns)}")
         return self._once(("column", key, name), lambda: self._checked_column(columns[name], rows))
 
-    def _checked_column(self, entry: manifest.ColumnEntry, rows: int | None) -> FeatureStore:
+    def _checked_column(self, entry: ColumnEntry, rows: int | None) -> FeatureStore:
         column = FeatureStore(entry.path(self._path))
         if rows is not None and len(column) != rows:
             raise _engine.FormatError(f"{column.path}: has {len(column)} rows, but store.json says {rows}")
@@ -252,8 +253,8 @@ def open_store(path: str | os.PathLike[str], cache: str | int = "auto") -> Store
 
     Args:
         path: the directory that ``gz.ingest`` wrote.
-        cache: ``"auto"`` or 0. Rows are served through the mapping and the kernel's page cache; a row cache with a
-            budget of its own is not part of this version.
+        cache: ``"auto"`` or 0. Rows are served through the mapping and the kernel's page cache; a row cache
+            with a budget of its own is not part of this version.
     """
     if cache not in ("auto", 0):
         raise ValueError(f"cache is {cache!r}; this version knows 'auto' and 0")

@@ -1,7 +1,6 @@
-#include "buffers.h"
+#include "pool.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 namespace gz {
 namespace {
 
-constexpr size_t kHuge = size_t{2} << 20;
+constexpr std::align_val_t kAlignment{64};
 constexpr size_t kSmallest = size_t{64} << 10;  // below this, malloc is as good
 
 // Sizes are rounded so that a later, slightly different size finds a kept block: four steps to each doubling.
@@ -24,23 +23,6 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-void* map_block(size_t bytes) {
-  if (bytes < kHuge) {
-    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) throw std::bad_alloc();
-    return p;
-  }
-  // Large blocks start on a 2 MiB boundary so that huge pages can back them.
-  char* p = static_cast<char*>(
-      ::mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  if (p == MAP_FAILED) throw std::bad_alloc();
-  const size_t skip = (kHuge - reinterpret_cast<uintptr_t>(p) % kHuge) % kHuge;
-  if (skip) ::munmap(p, skip);
-  if (kHuge - skip) ::munmap(p + skip + bytes, kHuge - skip);
-  ::madvise(p + skip, bytes, MADV_HUGEPAGE);
-  return p + skip;
-}
-
 uint64_t default_limit() {
   const uint64_t ram = static_cast<uint64_t>(std::max(0l, ::sysconf(_SC_PHYS_PAGES))) *
                        static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -49,7 +31,7 @@ uint64_t default_limit() {
 
 struct Pool {
   std::mutex mutex;
-  std::map<size_t, std::vector<void*>> kept;  // by size
+  std::map<size_t, std::vector<Buffer>> kept;  // by size
   uint64_t bytes = 0;
   uint64_t limit = default_limit();
 };
@@ -65,10 +47,10 @@ Pool& pool() {
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes) : capacity_(rounded(bytes)) {
+PooledBuffer::PooledBuffer(size_t bytes) : capacity_(rounded(bytes)) {
   if (bytes == 0) return;
   if (capacity_ <= kSmallest) {
-    data_ = ::operator new(capacity_, std::align_val_t{64});
+    small_ = ::operator new(capacity_, kAlignment);
     return;
   }
   {
@@ -76,31 +58,23 @@ Buffer::Buffer(size_t bytes) : capacity_(rounded(bytes)) {
     std::lock_guard lock(p.mutex);
     auto found = p.kept.find(capacity_);
     if (found != p.kept.end() && !found->second.empty()) {
-      data_ = found->second.back();
+      large_ = std::move(found->second.back());
       found->second.pop_back();
       p.bytes -= capacity_;
       return;
     }
   }
-  data_ = map_block(capacity_);
+  large_ = Buffer(capacity_);
 }
 
-Buffer::~Buffer() {
-  if (!data_) return;
-  if (capacity_ <= kSmallest) {
-    ::operator delete(data_, std::align_val_t{64});
-    return;
-  }
-  {
-    Pool& p = pool();
-    std::lock_guard lock(p.mutex);
-    if (p.bytes + capacity_ <= p.limit) {
-      p.kept[capacity_].push_back(data_);
-      p.bytes += capacity_;
-      return;
-    }
-  }
-  ::munmap(data_, capacity_);
+PooledBuffer::~PooledBuffer() {
+  if (small_) ::operator delete(small_, kAlignment);
+  if (!large_.data()) return;
+  Pool& p = pool();
+  std::lock_guard lock(p.mutex);
+  if (p.bytes + capacity_ > p.limit) return;  // large_ goes back to the system
+  p.kept[capacity_].push_back(std::move(large_));
+  p.bytes += capacity_;
 }
 
 uint64_t pool_limit() {
@@ -120,7 +94,6 @@ void set_pool_limit(uint64_t bytes) {
   // Largest first: they are the fewest and free the most.
   for (auto it = p.kept.rbegin(); it != p.kept.rend() && p.bytes > p.limit; ++it)
     while (!it->second.empty() && p.bytes > p.limit) {
-      ::munmap(it->second.back(), it->first);
       it->second.pop_back();
       p.bytes -= it->first;
     }

@@ -1,9 +1,9 @@
 // Output and scratch memory that is used again.
 //
 // Fresh memory is dear: the kernel zeroes it page by page at first touch, which costs several times what
-// filling it does. A Buffer goes back to a pool when its last owner (often a numpy array or a tensor) dies,
-// and the next result of a like size takes it from there. The pool keeps at most pool_limit() bytes; what
-// would exceed it is unmapped.
+// filling it does. A PooledBuffer goes back to a pool when its last owner (often a numpy array or a tensor)
+// dies, and the next result of a like size takes it from there. The pool keeps at most pool_limit() bytes;
+// what would exceed it is unmapped.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +11,40 @@
 #include <cstring>
 #include <utility>
 
+#include "buffer.h"
+
 namespace gz {
 
 uint64_t pool_limit();
 void set_pool_limit(uint64_t bytes);
 uint64_t pool_bytes();  // kept now, not in use
 
-class Buffer {
+class PooledBuffer {
  public:
-  Buffer() = default;
-  explicit Buffer(size_t bytes);  // contents undefined; throws std::bad_alloc
-  ~Buffer();
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
+  PooledBuffer() = default;
+  explicit PooledBuffer(size_t bytes);  // contents undefined; throws std::bad_alloc
+  ~PooledBuffer();
+  PooledBuffer(PooledBuffer&& other) noexcept { swap(other); }
+  PooledBuffer& operator=(PooledBuffer&& other) noexcept {
     swap(other);
     return *this;
   }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
 
-  void* data() const { return data_; }
+  void* data() const { return small_ ? small_ : large_.data(); }
   size_t capacity() const { return capacity_; }
 
  private:
-  void swap(Buffer& other) noexcept {
-    std::swap(data_, other.data_);
+  void swap(PooledBuffer& other) noexcept {
+    std::swap(small_, other.small_);
+    std::swap(large_, other.large_);
     std::swap(capacity_, other.capacity_);
   }
-  void* data_ = nullptr;
+  void* small_ = nullptr;  // from the heap, which is as good below a few pages
+  Buffer large_;           // from and to the pool
   size_t capacity_ = 0;
 };
 
-// An array of plain values in a Buffer. New elements are not initialised.
+// An array of plain values in a PooledBuffer. New elements are not initialised.
 template <class T>
 class PooledArray {
  public:
@@ -51,7 +53,7 @@ class PooledArray {
 
   void resize(size_t size) {  // keeps what was there
     if (size * sizeof(T) > buffer_.capacity()) {
-      Buffer larger(size * sizeof(T));
+      PooledBuffer larger(size * sizeof(T));
       if (size_) std::memcpy(larger.data(), buffer_.data(), size_ * sizeof(T));
       buffer_ = std::move(larger);
     }
@@ -64,7 +66,7 @@ class PooledArray {
   T* end() const { return data() + size_; }
 
  private:
-  Buffer buffer_;
+  PooledBuffer buffer_;
   size_t size_ = 0;
 };
 

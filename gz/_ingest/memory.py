@@ -1,0 +1,23 @@
+"""Memory budgets as people write them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_LEAST = 10**6
+
+
+def parse_memory(value: str | int | float) -> int:
+    """Bytes in "2GB", "512 MiB", "1.5g" or a plain number."""
+    if isinstance(value, str):
+        m = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", value.lower())
+        if not m or (m[3] and not m[2]):
+            raise ValueError(f'memory={value!r} is not a size; write "2GB", "512MiB" or a number of bytes')
+        amount = int(float(m[1]) * (_BINARY[m[2]] if m[3] else _UNITS[m[2]]))
+    else:
+        amount = int(value)
+    if amount < _LEAST:
+        raise ValueError(f"memory={value!r} is too little to work in; give at least 1MB")
+    return amount

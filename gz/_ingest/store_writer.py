@@ -1,0 +1,150 @@
+"""The phases of an ingest: node columns, then edges, then splits and the manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gz import manifest
+from gz._engine import InputError
+
+from .arrays import as_numpy
+from .columns import adoptable, open_column, split_ids, write_column
+from .edges import EdgeJob
+from .npy import open_array
+from .progress import Progress
+from .report import IngestReport
+from .spec import FileNames, NodeSpec, Spec
+from .tables import ArrayTable
+
+
+class StoreWriter:
+    def __init__(self, plan: Spec, root: Path, memory: int, adopt: bool, progress: Progress):
+        self.plan = plan
+        self.root = root
+        self.memory = memory
+        self.adopt = adopt
+        self.progress = progress
+        self.names = FileNames()
+        self.counts: dict[str, int | None] = {}
+        self.entries: dict[str, manifest.NodeEntry] = {}
+        self.report = IngestReport("", {}, {})
+
+    def run(self) -> IngestReport:
+        plan = self.plan
+        folders = {n: self.names.get("nodes", n) for n in plan.nodes}
+        for name, node in plan.nodes.items():
+            self.entries[name] = manifest.NodeEntry(0)
+            (self.root / folders[name]).mkdir(parents=True)
+            self._node_columns(node, folders[name])
+        edges = self._mapped_edges(folders) if plan.ids == "map" else self._dense_edges()
+        for name, node in plan.nodes.items():
+            entry = self.entries[name]
+            entry.num_nodes = self._count(name)
+            self._splits(node, entry, folders[name])
+            self.report.num_nodes[name] = entry.num_nodes
+        for e in edges:
+            self.report.num_edges[e.type] = e.num_edges
+        meta = dict(plan.meta)
+        if self.report.skipped_lines:
+            meta["skipped_lines"] = self.report.skipped_lines
+        manifest.write(manifest.Manifest(plan.homogeneous, self.entries, edges, meta), self.root)
+        return self.report
+
+    def _count(self, name: str) -> int:
+        n = self.counts[name]
+        if n is None:
+            raise InputError(f"node type {name!r}: no edges and no features; give num_nodes")
+        return n
+
+    # --- nodes
+
+    def _node_columns(self, node: NodeSpec, folder: str) -> None:
+        count = node.num_nodes
+        decided_by = "num_nodes"
+        self.progress.phase(f"writing features of {node.name!r}")
+        for name, value in node.features.items():
+            adopted = adoptable(value, self.plan.base) if self.adopt else None
+            if adopted is not None:
+                rows = open_array(adopted).rows
+                self.entries[node.name].columns[name] = manifest.ColumnEntry(npy=adopted)
+            else:
+                file = self.names.get(folder, name, ".gd")
+                table = open_column(name, value, self.plan.base)
+                dtype = value.get("dtype") if isinstance(value, dict) else None
+                rows = write_column(self.root / file, name, table, dtype, node.num_nodes)
+                self.entries[node.name].columns[name] = manifest.ColumnEntry(file)
+            if count is not None and rows != count:
+                raise InputError(
+                    f"feature {name!r} of {node.name!r} has {rows} rows, but {decided_by} says {count}"
+                )
+            if count is None:
+                count, decided_by = rows, f"feature {name!r}"
+        self.counts[node.name] = count
+
+    def _splits(self, node: NodeSpec, entry: manifest.NodeEntry, folder: str) -> None:
+        for name, value in node.splits.items():
+            ids = split_ids(name, self._split_value(node, name, value), entry.num_nodes, self.plan.base)
+            file = self.names.get(folder, f"split-{name}", ".gd")
+            write_column(self.root / file, name, ArrayTable({name: ids}, f"split {name!r}"))
+            entry.splits[name] = manifest.ColumnEntry(file)
+
+    def _split_value(self, node: NodeSpec, name: str, value: Any) -> Any:
+        if self.plan.ids != "map":
+            return value
+        return value
+
+    # --- edges
+
+    def _jobs(self) -> list[EdgeJob]:
+        unknown = any(self.counts[t] is None for e in self.plan.edges for t in (e.type[0], e.type[2]))
+        share = self.memory // max(1, len(self.plan.edges)) if unknown else self.memory
+        return [
+            EdgeJob(e, self.plan.base, max(share, 1 << 20), self.plan.ids == "map") for e in self.plan.edges
+        ]
+
+    def _dense_edges(self) -> list[manifest.EdgeEntry]:
+        jobs = self._jobs()
+        known = all(n is not None for n in self.counts.values())
+        entries = []
+        for job in jobs:
+            self._read(job)
+            if known:
+                entries.append(self._build(job))
+        if known:
+            return entries
+        self._found(jobs)
+        return [self._build(job) for job in jobs]
+
+    def _read(self, job: EdgeJob) -> None:
+        src, _, dst = job.spec.type
+        job.make_builder(self.root, self.counts[dst] or 0)
+        job.read((self.counts[src], self.counts[dst]), self.progress)
+        self._note_skipped(job)
+
+    def _note_skipped(self, job: EdgeJob) -> None:
+        self.report.skipped_lines += job.table.skipped
+        self.report.first_skipped = self.report.first_skipped or job.table.first_skipped
+
+    def _build(self, job: EdgeJob) -> manifest.EdgeEntry:
+        src, _, dst = job.spec.type
+        return job.build(self.root, self.names, self._count(src), self._count(dst), self.progress)
+
+    def _found(self, jobs: list[EdgeJob]) -> None:
+        """Numbers of nodes nobody gave: one more than the largest id in any edge type."""
+        seen: dict[str, int] = {}
+        for job in jobs:
+            src, _, dst = job.spec.type
+            seen[dst] = max(seen.get(dst, 0), job.builder.nodes_seen)
+            seen[src] = max(seen.get(src, 0), job.builder.others_seen)
+        for name, n in seen.items():
+            if self.counts[name] is None:
+                self.counts[name] = n
+
+    def _mapped_edges(self, folders: dict[str, str]) -> list[manifest.EdgeEntry]:
+        raise NotImplementedError
+
+
+__all__ = ["StoreWriter", "as_numpy", "np"]

@@ -1,0 +1,64 @@
+"""Columns of text: node names on their way to dense ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class Text:
+    """`bytes[offsets[i]:offsets[i + 1]]` is value i, UTF-8."""
+
+    offsets: np.ndarray  # uint64 [n + 1]
+    bytes: np.ndarray  # uint8
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, part: slice) -> Text:
+        start, stop, _ = part.indices(len(self))
+        offsets = self.offsets[start : max(start, stop) + 1]
+        return Text(offsets - offsets[0], self.bytes[int(offsets[0]) : int(offsets[-1])])
+
+    def value(self, i: int) -> str:
+        return bytes(self.bytes[int(self.offsets[i]) : int(self.offsets[i + 1])]).decode("utf-8", "replace")
+
+    @staticmethod
+    def of(values: Iterable[Any]) -> Text:
+        encoded = [str(v).encode() for v in values]
+        offsets = np.zeros(len(encoded) + 1, np.uint64)
+        np.cumsum([len(e) for e in encoded], out=offsets[1:], dtype=np.uint64)
+        return Text(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    @staticmethod
+    def from_arrow(values: Any) -> Text:
+        import pyarrow as pa
+
+        values = values.cast(pa.large_binary())
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        _, offsets, data = values.buffers()
+        first = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
+        raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+        return Text((first - first[0]).astype(np.uint64), raw[int(first[0]) : int(first[-1])])
+
+    @staticmethod
+    def interleave(a: Text, b: Text) -> Text:
+        """a0 b0 a1 b1 ..."""
+        n = len(a)
+        lengths = np.empty(2 * n, np.uint64)
+        lengths[0::2] = np.diff(a.offsets)
+        lengths[1::2] = np.diff(b.offsets)
+        offsets = np.zeros(2 * n + 1, np.uint64)
+        np.cumsum(lengths, out=offsets[1:])
+        out = np.empty(int(offsets[-1]), np.uint8)
+        for source, at in ((a, offsets[0:-1:2]), (b, offsets[1:-1:2])):
+            size = np.diff(source.offsets).astype(np.int64)
+            shift = np.repeat(at.astype(np.int64) - source.offsets[:-1].astype(np.int64), size)
+            index = np.arange(len(shift), dtype=np.int64)
+            out[index + shift] = source.bytes[: len(index)]
+        return Text(offsets, out)

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "buffers.h"
+#include "pool.h"
 #include "topology.h"
 
 namespace gz {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "buffers.h"
+#include "pool.h"
 #include "pick.h"
 #include "topology.h"
 

@@ -114,14 +114,6 @@ class StoreIndex(ObjectGeneric):
     def asbits(self, bits: int) -> StoreIndex:
         return self if bits == self.bits else StoreIndex(self.store, self.ntypes, self.etypes, bits, self.limit)
 
-    def copy_to(self, ctx: Any) -> StoreIndex:
-        if ctx.device_type != self.ctx.device_type:
-            raise DGLError(
-                "a graph in a store stays on the CPU. Give the device to the DataLoader instead: "
-                "DataLoader(g, ids, sampler, device='cuda') samples here and moves the batches."
-            )
-        return self
-
     def is_pinned(self) -> bool:
         return False
 

@@ -133,6 +133,14 @@ class StoreGraph(DGLGraph):
 
     # ---- where it lives ----
 
+    def to(self, device: Any, **kwargs: Any) -> StoreGraph:
+        if device is None or torch.device(device).type == "cpu":
+            return self
+        raise DGLError(
+            "a graph in a store stays on the CPU. Give the device to the DataLoader instead: "
+            "DataLoader(g, ids, sampler, device='cuda') samples here and moves the batches."
+        )
+
     def clone(self) -> StoreGraph:
         twin = self.local_var()
         twin._rows = {}

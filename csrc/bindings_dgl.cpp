@@ -18,10 +18,6 @@ nb::object to_numpy(PooledArray<T>&& array) {
   return nb::cast(NumpyArray<T>(owner->data(), 1, shape, capsule));
 }
 
-nb::object numpy_or_none(PooledArray<int64_t>&& array) {
-  return array.size() ? to_numpy(std::move(array)) : nb::none();
-}
-
 Column weights_from(const std::optional<Column1>& a) {
   if (!a) return {};
   const auto type = a->dtype();
@@ -58,19 +54,33 @@ std::vector<LayerSeeds> seeds_from(const std::vector<Ids>& seeds) {
   return out;
 }
 
-nb::tuple layer_to_python(Layer&& layer) {
+// Ids leave in 64 bits, or in 32 where DGL wants those; rows always in 64, for they index columns.
+nb::object ids_to_numpy(PooledArray<int64_t>&& ids, bool narrow) {
+  if (!narrow) return to_numpy(std::move(ids));
+  PooledArray<int32_t> out;
+  {
+    nb::gil_scoped_release release;
+    out = narrowed(ids);
+  }
+  return to_numpy(std::move(out));
+}
+
+nb::tuple layer_to_python(Layer&& layer, bool narrow) {
   nb::list nodes, edges;
-  for (auto& n : layer.nodes) nodes.append(to_numpy(std::move(n)));
-  for (auto& e : layer.edges)
-    edges.append(nb::make_tuple(to_numpy(std::move(e.indptr)), to_numpy(std::move(e.neighbour)),
-                                to_numpy(std::move(e.frontier)), to_numpy(std::move(e.rows)),
-                                numpy_or_none(std::move(e.ids)), to_numpy(std::move(e.importance))));
+  for (auto& n : layer.nodes) nodes.append(ids_to_numpy(std::move(n), narrow));
+  for (auto& e : layer.edges) {
+    nb::object rows = to_numpy(std::move(e.rows));
+    nb::object ids = e.ids.size() ? ids_to_numpy(std::move(e.ids), narrow) : rows;
+    edges.append(nb::make_tuple(
+        ids_to_numpy(std::move(e.indptr), narrow), ids_to_numpy(std::move(e.neighbour), narrow),
+        ids_to_numpy(std::move(e.frontier), narrow), rows, ids, to_numpy(std::move(e.importance))));
+  }
   return nb::make_tuple(nodes, edges);
 }
 
 nb::tuple sample_binding(const std::vector<uint64_t>& num_nodes, const std::vector<EdgeTypeArgs>& edge_types,
                          const std::vector<Ids>& seeds, bool replace, bool numbered, bool by_place,
-                         uint64_t rng_seed) {
+                         uint64_t rng_seed, bool narrow) {
   const auto types = edge_types_from(edge_types);
   const auto starts = seeds_from(seeds);
   Layer layer;
@@ -80,12 +90,12 @@ nb::tuple sample_binding(const std::vector<uint64_t>& num_nodes, const std::vect
         sample_layer(num_nodes, types, starts,
                      {.replace = replace, .numbered = numbered, .by_place = by_place, .rng_seed = rng_seed});
   }
-  return layer_to_python(std::move(layer));
+  return layer_to_python(std::move(layer), narrow);
 }
 
 nb::tuple labor_binding(const std::vector<uint64_t>& num_nodes, const std::vector<EdgeTypeArgs>& edge_types,
                         const std::vector<Ids>& seeds, int importance, uint64_t random_seed,
-                        uint64_t second_seed, double second_share) {
+                        uint64_t second_seed, double second_share, bool narrow) {
   const auto types = edge_types_from(edge_types);
   const auto starts = seeds_from(seeds);
   Layer layer;
@@ -97,7 +107,7 @@ nb::tuple labor_binding(const std::vector<uint64_t>& num_nodes, const std::vecto
                          .second_seed = second_seed,
                          .second_share = second_share});
   }
-  return layer_to_python(std::move(layer));
+  return layer_to_python(std::move(layer), narrow);
 }
 
 nb::tuple locate_binding(const Topology& t, const Ids& positions) {
@@ -143,9 +153,11 @@ nb::list induced_binding(const std::vector<uint64_t>& num_nodes,
 
 void bind_dgl(nb::module_& m) {
   m.def("sample_layer", &sample_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("seeds"),
-        nb::arg("replace"), nb::arg("numbered"), nb::arg("by_place"), nb::arg("rng_seed"));
+        nb::arg("replace"), nb::arg("numbered"), nb::arg("by_place"), nb::arg("rng_seed"),
+        nb::arg("narrow") = false);
   m.def("labor_layer", &labor_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("seeds"),
-        nb::arg("importance"), nb::arg("random_seed"), nb::arg("second_seed"), nb::arg("second_share"));
+        nb::arg("importance"), nb::arg("random_seed"), nb::arg("second_seed"), nb::arg("second_share"),
+        nb::arg("narrow") = false);
   m.def("locate_edges", &locate_binding, nb::arg("topology"), nb::arg("positions"));
   m.def("match_edges", &match_binding, nb::arg("topology"), nb::arg("grouped"), nb::arg("neighbour"));
   m.def("invert", &invert, nb::arg("topology"), nb::call_guard<nb::gil_scoped_release>());

@@ -128,6 +128,14 @@ void check_layer(const std::vector<uint64_t>& num_nodes, const std::vector<Layer
   }
 }
 
+PooledArray<int32_t> narrowed(const PooledArray<int64_t>& ids) {
+  PooledArray<int32_t> out(ids.size());
+  parallel_for(ids.size(), kGrain * 4, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) out[i] = static_cast<int32_t>(ids[i]);
+  });
+  return out;
+}
+
 void finish_edges(const LayerEdgeType& type, LayerEdges& edges) {
   if (type.topology->ids_are_in_rows) translate(type.topology->edge_ids, edges.rows, edges.rows);
   if (type.row_ids) translate(type.row_ids, edges.rows, edges.ids);

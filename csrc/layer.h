@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "pool.h"
 #include "pick.h"
+#include "pool.h"
 #include "topology.h"
 
 namespace gz {
@@ -67,6 +67,9 @@ struct LaborOptions {
 // so that seeds with common neighbours pick the same ones. A frontier, with importance weights.
 Layer labor_layer(const std::vector<uint64_t>& num_nodes, const std::vector<LayerEdgeType>& edge_types,
                   const std::vector<LayerSeeds>& seeds, const LaborOptions& options);
+
+// For graphs whose ids DGL wants in 32 bits. The values must fit.
+PooledArray<int32_t> narrowed(const PooledArray<int64_t>& ids);
 
 // Shared by both: checks, and what is done to the picked edges.
 void check_layer(const std::vector<uint64_t>& num_nodes, const std::vector<LayerEdgeType>& edge_types,

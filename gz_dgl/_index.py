@@ -246,8 +246,8 @@ class StoreIndex(ObjectGeneric):
         edge_type = (topology, 0, 1, -1, names, None, None)
         seeds = [host_ids(nodes), empty]
         _, edges = _engine.sample_layer(counts, [edge_type], seeds, False, False, False, 0)
-        _, neighbours, owners, rows, ids, _ = edges[0]
-        return self.tensor(neighbours), self.tensor(owners), self.tensor(rows if ids is None else ids)
+        _, neighbours, owners, _, ids, _ = edges[0]
+        return self.tensor(neighbours), self.tensor(owners), self.tensor(ids)
 
     def in_edges(self, etype: int, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return self.all_edges_of(etype, v, "in")

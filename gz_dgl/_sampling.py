@@ -111,7 +111,7 @@ class Request:
         _, neighbour, owner, rows, ids, _ = edge
         source, destination = (owner, neighbour) if self.out else (neighbour, owner)
         to = self.index.tensor
-        return to(source), to(destination), to(rows if ids is None else ids)
+        return to(source), to(destination), to(ids)
 
     def frontier(self, edges: Any, copy_ndata: bool, copy_edata: bool) -> Any:
         found = [self.tensors(e) for e in edges]
@@ -143,7 +143,7 @@ def sample_neighbors(
     """dgl.sampling.sample_neighbors: a graph of all the nodes and the sampled edges."""
     r = Request(g, nodes, fanout, edge_dir, prob, exclude_edges)
     _, edges = _engine.sample_layer(
-        r.index.counts, r.edge_types, r.seeds, replace, False, False, _random.next_seed()
+        r.index.counts, r.edge_types, r.seeds, replace, False, False, _random.next_seed(), r.index.bits == 32
     )
     frontier = r.frontier(edges, copy_ndata, copy_edata)
     return frontier.to(output_device if output_device is not None else r.device)
@@ -167,7 +167,7 @@ def sample_neighbors_fused(
     r = Request(g, nodes, fanout, edge_dir, prob, exclude_edges)
     index = r.index
     sampled, edges = _engine.sample_layer(
-        index.counts, r.edge_types, r.seeds, replace, True, False, _random.next_seed()
+        index.counts, r.edge_types, r.seeds, replace, True, False, _random.next_seed(), index.bits == 32
     )
     empty = torch.zeros(0, dtype=index.tensor_dtype)
     src = [index.tensor(n) for n in sampled]
@@ -176,9 +176,9 @@ def sample_neighbors_fused(
     for (indptr, neighbour, _o, rows, edge_ids, _i), (s, d) in zip(edges, index.ends, strict=True):
         size = len(dst[s if r.out else d]) + 1
         # An edge type that was not sampled (fanout 0, no seeds) has no groups: give it empty ones.
-        indptr = indptr if len(indptr) == size else np.zeros(size, np.int64)
+        indptr = indptr if len(indptr) == size else np.zeros(size, indptr.dtype)
         csc.append((index.tensor(indptr), index.tensor(neighbour)))
-        ids.append(index.tensor(rows if edge_ids is None else edge_ids))
+        ids.append(index.tensor(edge_ids))
     block = _build.block(index, g.ntypes, g.etypes, csc, [len(n) for n in src], [len(n) for n in dst], r.out)
     if copy_ndata:
         utils.set_new_frames(block, node_frames=utils.extract_node_subframes_for_block(g, src, dst))
@@ -210,7 +210,8 @@ def sample_labors(
         seeds = [int(v) & ((1 << 64) - 1) for v in array.reshape(-1)]
     r = Request(g, nodes, fanout, edge_dir, prob, exclude_edges)
     _, edges = _engine.labor_layer(
-        r.index.counts, r.edge_types, r.seeds, int(importance_sampling), seeds[0], seeds[-1], float(seed2_contribution)
+        r.index.counts, r.edge_types, r.seeds, int(importance_sampling), seeds[0], seeds[-1], float(seed2_contribution),
+        r.index.bits == 32,
     )
     device = output_device if output_device is not None else r.device
     frontier = r.frontier(edges, copy_ndata, copy_edata)
@@ -309,7 +310,7 @@ def _one_step(g: Any, etype: int, at: NDArray[np.int64], prob: Any) -> tuple[NDA
     )
     indptr, neighbour, _, rows, ids, _ = edges[0]
     moved = np.flatnonzero(np.diff(indptr))
-    return moved, sampled[1][neighbour], rows if ids is None else ids
+    return moved, sampled[1][neighbour], ids
 
 
 def node2vec_random_walk(

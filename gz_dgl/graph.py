@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,22 @@ def _no_change(name: str) -> Any:
 
 for _name in ("add_nodes", "add_edges", "remove_nodes", "remove_edges", "add_self_loop", "remove_self_loop"):
     setattr(StoreGraph, _name, _no_change(_name))
+
+
+def _check_first(name: str) -> Any:
+    method = getattr(DGLGraph, name)
+
+    @functools.wraps(method)
+    def checked(self: StoreGraph, *args: Any, **kwargs: Any) -> Any:
+        # DGL allocates its result, a row per node or edge, before it asks for the graph.
+        self._graph.in_memory(f"{name}() on the full graph")
+        return method(self, *args, **kwargs)
+
+    return checked
+
+
+for _name in ("update_all", "multi_update_all", "apply_edges"):
+    setattr(StoreGraph, _name, _check_first(_name))
 
 
 def _pack(frame: Any) -> tuple[int, list[Any]]:

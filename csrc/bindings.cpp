@@ -331,6 +331,7 @@ NB_MODULE(_engine, m) {
   bind_features(m);
   bind_ingest(m);
   bind_induced(m);
+  bind_dgl(m);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads, nb::arg("n"));
   m.def("pool_limit", &pool_limit);

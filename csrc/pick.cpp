@@ -29,8 +29,9 @@ class WeightReader {
     const uint64_t row = topology_.ids_are_in_rows ? topology_.edge_ids[position] : position;
     if (row >= column_.size) [[unlikely]]
       topology_.damaged_index(position);
-    const double w = column_.dtype == DType::kFloat32 ? static_cast<const float*>(column_.data)[row]
-                                                      : static_cast<const double*>(column_.data)[row];
+    const double w = column_.dtype == DType::kFloat32   ? static_cast<const float*>(column_.data)[row]
+                     : column_.dtype == DType::kFloat64 ? static_cast<const double*>(column_.data)[row]
+                                                        : static_cast<const uint8_t*>(column_.data)[row];
     if (!(w >= 0) || std::isinf(w)) [[unlikely]]
       throw std::invalid_argument("the weight of edge " + std::to_string(row) + " is " + std::to_string(w) +
                                   "; weights must be finite and not negative");

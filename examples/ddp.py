@@ -57,6 +57,7 @@ def main() -> None:
         dist.all_reduce(correct)
         if rank == 0:
             print(f"epoch {epoch}: test accuracy {float(correct[0] / correct[1]):.3f}", flush=True)
+    dist.barrier()  # none may leave while another still waits for it
     dist.destroy_process_group()
 
 

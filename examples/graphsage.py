@@ -33,7 +33,7 @@ def main() -> None:
             loss = F.cross_entropy(out, batch.y[: batch.batch_size])
             loss.backward()
             optimizer.step()
-            total += float(loss) * batch.batch_size
+            total += loss.item() * batch.batch_size
             count += batch.batch_size
 
         model.eval()

@@ -40,7 +40,7 @@ def main() -> None:
             loss = F.cross_entropy(out, batch["paper"].y[:size])
             loss.backward()
             optimizer.step()
-            total += float(loss) * size
+            total += loss.item() * size
             count += size
 
         model.eval()

@@ -38,7 +38,7 @@ def main() -> None:
             loss = F.binary_cross_entropy_with_logits(score, batch.edge_label)
             loss.backward()
             optimizer.step()
-            total += float(loss) * score.numel()
+            total += loss.item() * score.numel()
             correct += int(((score > 0) == (batch.edge_label > 0)).sum())
             count += score.numel()
         print(f"epoch {epoch}: loss {total / count:.3f}, accuracy {correct / count:.3f}")

@@ -19,7 +19,9 @@ CLASSES = 8
 def options(description: str | None) -> argparse.Namespace:
     """What every example takes."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", type=Path, default=Path("example-stores"), help="folder of the stores; kept")
+    parser.add_argument(
+        "--data", type=Path, default=Path("example-stores"), help="folder of the stores; kept"
+    )
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--small", action="store_true", help="a graph of a second, for a first try")
     parser.add_argument("--workers", type=int, default=0)

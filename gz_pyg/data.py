@@ -1,4 +1,4 @@
-"""What `gz_pyg.load` returns: a (FeatureStore, GraphStore) pair that reads like a Data or HeteroData as well."""
+"""What `gz_pyg.load` returns: a (FeatureStore, GraphStore) pair that reads like a Data or HeteroData."""
 
 from __future__ import annotations
 

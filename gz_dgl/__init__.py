@@ -7,8 +7,9 @@ The rest of the script stays as it is.
 
 from gz_dgl._dispatch import install as _install
 from gz_dgl.graph import StoreGraph
+from gz_dgl.inference import empty_column, inference
 from gz_dgl.store import load, save
 
 _install()
 
-__all__ = ["StoreGraph", "load", "save"]
+__all__ = ["StoreGraph", "empty_column", "inference", "load", "save"]

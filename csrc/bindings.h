@@ -31,5 +31,6 @@ nb::capsule keep_alive(std::shared_ptr<T> owner) {
 
 void bind_ingest(nb::module_& m);   // bindings_ingest.cpp
 void bind_induced(nb::module_& m);  // bindings_induced.cpp
+void bind_dgl(nb::module_& m);      // bindings_dgl.cpp
 
 }  // namespace gz

@@ -26,7 +26,7 @@ struct PickOptions {
   int64_t fanout = -1;  // < 0: all
   bool replace = false;
   uint64_t stream = 0;  // of (rng_seed, hop, edge type); nodes are folded into it
-  Column weights;       // float32 or float64, by row of the edge columns
+  Column weights;       // float32, float64 or uint8 (a mask), by row of the edge columns
   Column edge_time;     // int32 or int64, by row of the edge columns
   Column node_time;     // int32 or int64, by neighbour
   TemporalStrategy strategy = TemporalStrategy::kUniform;

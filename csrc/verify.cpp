@@ -100,9 +100,8 @@ class TopologyVerifier {
         t_.num_nodes,
         [&](uint64_t v) {
           const auto list = t_.edges_of(v);
-          return std::any_of(t_.alias + list.begin, t_.alias + list.end, [&](const AliasEntry& a) {
-            return a.partner != 0xFFFFFFFF && a.partner >= list.size();
-          });
+          return std::any_of(t_.alias + list.begin, t_.alias + list.end,
+                             [&](const AliasEntry& a) { return a.partner >= list.size(); });
         },
         "an alias entry must point into its own list", "node");
   }

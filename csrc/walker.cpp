@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kInFlight = 64;
 constexpr size_t kWalksPerTask = kInFlight * 16;
-constexpr uint32_t kNoPartner = 0xFFFFFFFF;  // of an alias entry whose whole list has weight 0
 
 Rng walk_rng(uint64_t rng_seed, size_t index, int64_t start) {
   return Rng(fold(fold(fold(1, rng_seed), index), static_cast<uint64_t>(start)));
@@ -45,7 +44,8 @@ Draw draw_alias(Rng& rng, uint64_t degree) {
 // Where the alias table sends a draw: a slot, or degree when the list has no weight at all.
 uint64_t resolve(const AliasEntry& entry, const Draw& d, uint64_t degree) {
   if (d.low < entry.threshold || entry.threshold == 0xFFFFFFFF) return d.slot;
-  return entry.partner == kNoPartner ? degree : std::min<uint64_t>(entry.partner, degree - 1);
+  if (entry.partner == d.slot) return degree;  // how a list without weight is written; docs/format.md
+  return std::min<uint64_t>(entry.partner, degree - 1);
 }
 
 template <class Id>

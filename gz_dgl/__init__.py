@@ -1,0 +1,15 @@
+"""gz_dgl: graphs far larger than RAM in dgl.dataloading.DataLoader, with DGL's own samplers.
+
+    g = gz_dgl.load("papers100M")     # instead of dgl.load_graphs(...)
+
+The rest of the script stays as it is.
+"""
+
+from gz_dgl._dispatch import install as _install
+from gz_dgl.graph import StoreGraph
+from gz_dgl.inference import empty_column, inference
+from gz_dgl.store import load, save
+
+_install()
+
+__all__ = ["StoreGraph", "empty_column", "inference", "load", "save"]

@@ -23,13 +23,16 @@ _CHUNK_BYTES = 16 << 20
 
 
 def open_column(name: str, value: Any, base: str = "") -> Table:
-    """A table whose columns together make up the column `name`. `value`: an array, a file, an iterator of chunks, or
-    {"file": ..., "columns": [...], "dtype": ..., "member": ..., "delimiter": ..., "header": ...}."""
+    """A table whose columns together make up the column `name`. `value`: an array, a file, an iterator of
+    chunks, or {"file": ..., "columns": [...], "dtype": ..., "member": ..., "delimiter": ..., "header": ...}.
+    """
     options: dict[str, Any] = {}
     if isinstance(value, dict):
         options = dict(value)
         if "file" not in options:
-            raise InputError(f'feature {name!r}: a description needs "file"; it has {", ".join(options) or "nothing"}')
+            raise InputError(
+                f'feature {name!r}: a description needs "file"; it has {", ".join(options) or "nothing"}'
+            )
         value = options.pop("file")
     if is_array(value):
         return ArrayTable({name: value}, f"feature {name!r}")
@@ -41,13 +44,17 @@ def open_column(name: str, value: Any, base: str = "") -> Table:
         return ArrayTable({name: np.asarray(value)}, f"feature {name!r}")
     if isinstance(value, Iterable):
         return IteratorTable(value, [name], f"feature {name!r}")
-    raise TypeError(f"feature {name!r} cannot be a {type(value).__name__}; give an array, a file or an iterator of chunks")
+    raise TypeError(
+        f"feature {name!r} cannot be a {type(value).__name__}; give an array, a file or an iterator of chunks"
+    )
 
 
 def _open_file(name: str, path: str, options: dict[str, Any]) -> Table:
     known = {"columns", "dtype", "member", "delimiter", "header"}
     if set(options) - known:
-        raise InputError(f"feature {name!r}: unknown {sorted(set(options) - known)}; known are {sorted(known)}")
+        raise InputError(
+            f"feature {name!r}: unknown {sorted(set(options) - known)}; known are {sorted(known)}"
+        )
     plain, member = split_member(path)
     if plain.endswith((".npy", ".npz")):
         return NpyTable({name: open_array(plain, options.get("member") or member)}, plain)
@@ -76,11 +83,15 @@ def combined(name: str, table: Table, dtype: str | None = None) -> Column:
     kinds = {c.dtype for c in cols}
     kind = dtype or (kinds.pop() if len(kinds) == 1 else "float32")
     if kind not in STORABLE:
-        raise InputError(f"feature {name!r}: dtype {kind!r} cannot be stored; choose one of {', '.join(STORABLE)}")
+        raise InputError(
+            f"feature {name!r}: dtype {kind!r} cannot be stored; choose one of {', '.join(STORABLE)}"
+        )
     if len(cols) == 1:
         return Column(name, kind, cols[0].shape)
     if any(c.shape for c in cols):
-        raise InputError(f"{table.name}: several columns, not all of single numbers; name one for feature {name!r}")
+        raise InputError(
+            f"{table.name}: several columns, not all of single numbers; name one for feature {name!r}"
+        )
     return Column(name, kind, (len(cols),))
 
 
@@ -96,7 +107,9 @@ def rows_of(table: Table, column: Column) -> Iterator[np.ndarray]:
             yield np.stack([np.asarray(a, dtype=column.numpy) for _, a in parts], axis=1)
 
 
-def write_column(path: Path, name: str, table: Table, dtype: str | None = None, expected: int | None = None) -> int:
+def write_column(
+    path: Path, name: str, table: Table, dtype: str | None = None, expected: int | None = None
+) -> int:
     """Writes a .gd file and returns its number of rows; a wrong number is an error that names both."""
     column = combined(name, table, dtype)
     if expected is not None and table.rows is not None and table.rows != expected:
@@ -105,7 +118,10 @@ def write_column(path: Path, name: str, table: Table, dtype: str | None = None, 
     count = 0
     for rows in rows_of(table, column):
         if rows.shape[1:] != column.shape:
-            raise InputError(f"{table.name}: rows from {count} on have shape {rows.shape[1:]}, the first had {column.shape}")
+            raise InputError(
+                f"{table.name}: rows from {count} on have shape {rows.shape[1:]}, the first had "
+                f"{column.shape}"
+            )
         writer.append(rows)
         count += len(rows)
         if expected is not None and count > expected:
@@ -122,7 +138,7 @@ def _wrong_rows(table: Table, rows: int, expected: int, more: str = "") -> Input
 
 def adoptable(value: Any, base: str = "") -> str | None:
     """The absolute path of an .npy that can serve as a column where it lies, or None."""
-    path = value.get("file") if isinstance(value, dict) and set(value) <= {"file"} else value
+    path: Any = value.get("file") if isinstance(value, dict) and set(value) <= {"file"} else value
     if not is_path(path):
         return None
     full = os.path.abspath(os.path.join(base, os.path.expanduser(os.fspath(path))))
@@ -132,7 +148,8 @@ def adoptable(value: Any, base: str = "") -> str | None:
     little = a.dtype.byteorder in "<|" or (a.dtype.byteorder == "=" and np.little_endian)
     if a.fortran or not little or a.dtype.name not in STORABLE or not a.shape:
         raise InputError(
-            f"{full}: cannot be adopted where it lies ({a.dtype}, {'Fortran' if a.fortran else 'C'} order, shape {a.shape}); "
+            f"{full}: cannot be adopted where it lies ({a.dtype}, "
+            f"{'Fortran' if a.fortran else 'C'} order, shape {a.shape}); "
             "leave out adopt=True and it is copied"
         )
     return full
@@ -168,7 +185,7 @@ def split_ids(name: str, value: Any, num_nodes: int, base: str) -> np.ndarray:
     table = open_column(name, value, base)
     parts = [np.asarray(next(iter(c.columns.values()))) for c in table.chunks(1 << 20)]
     ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    if ids.ndim == 2 and ids.shape[1] == 1:
+    if ids.ndim == 2 and ids.shape[-1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1:
         raise InputError(f"split {name!r}: has shape {ids.shape}; give node ids, or a mask over the nodes")
@@ -181,5 +198,7 @@ def split_ids(name: str, value: Any, num_nodes: int, base: str) -> np.ndarray:
     outside = (ids < 0) | (ids >= num_nodes) if len(ids) else np.zeros(0, bool)
     if outside.any():
         i = int(outside.argmax())
-        raise InputError(f"split {name!r}, row {i}: node {ids[i]} is out of range: there are {num_nodes} nodes")
+        raise InputError(
+            f"split {name!r}, row {i}: node {ids[i]} is out of range: there are {num_nodes} nodes"
+        )
     return ids.astype(np.int64)

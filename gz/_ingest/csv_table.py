@@ -19,8 +19,36 @@ from .text import Text
 _SNIFF = 1 << 18
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", "\t", ";", "|")
-SOURCE_NAMES = {"src", "source", "src_id", "source_id", "from", "from_id", "u", "head", "start", "node1", "node_1", "citing"}
-TARGET_NAMES = {"dst", "dest", "destination", "target", "dst_id", "target_id", "to", "to_id", "v", "tail", "end", "node2", "node_2", "cited"}
+SOURCE_NAMES = {
+    "src",
+    "source",
+    "src_id",
+    "source_id",
+    "from",
+    "from_id",
+    "u",
+    "head",
+    "start",
+    "node1",
+    "node_1",
+    "citing",
+}
+TARGET_NAMES = {
+    "dst",
+    "dest",
+    "destination",
+    "target",
+    "dst_id",
+    "target_id",
+    "to",
+    "to_id",
+    "v",
+    "tail",
+    "end",
+    "node2",
+    "node_2",
+    "cited",
+}
 ID_NAMES = {"id", "node", "node_id", "nodeid", "name"}
 
 
@@ -38,12 +66,16 @@ class Layout:
     def field(self, which: str | int, path: str) -> int:
         if isinstance(which, (int, np.integer)):
             if not 0 <= which < self.num_fields:
-                raise InputError(f"{path}: there is no column {which}: lines have {self.num_fields} fields, counted from 0")
+                raise InputError(
+                    f"{path}: there is no column {which}: lines have {self.num_fields} fields, counted from 0"
+                )
             return int(which)
         if which in self.names:
             return self.names.index(which)
         if not self.names:
-            raise InputError(f"{path}: has no header, so column {which!r} cannot be found; give its position, from 0")
+            raise InputError(
+                f"{path}: has no header, so column {which!r} cannot be found; give its position, from 0"
+            )
         raise InputError(f"{path}: there is no column {which!r}; the header has {', '.join(self.names)}")
 
     def name(self, field: int) -> str:
@@ -79,7 +111,7 @@ def _number(s: str) -> bool:
 
 
 def _find_delimiter(lines: list[str]) -> str:
-    """The candidate that cuts every line seen into the same number of fields, at least two; else blanks; else none."""
+    """The first candidate that cuts every line seen into two fields or more; else blanks; else a comma."""
     for d in _DELIMITERS:
         counts = {len(_engine.CsvFormat(d).split(line)) for line in lines[:20]}
         if min(counts, default=0) > 1:
@@ -142,15 +174,13 @@ def guess_dtype(values: list[str], path: str, name: str) -> str:
     """int64, float32 or bool, from the first lines."""
     if values and all(v.lower() in ("true", "false") for v in values):
         return "bool"
-    kind = "int64"
-    for v in values:
-        try:
-            int(v)
-        except ValueError:
-            if not _number(v):
-                raise InputError(f"{path}: column {name!r} holds text ({v!r}), which cannot be stored; choose the columns to keep") from None
-            kind = "float32"
-    return kind
+    if values and not _number(values[0]):
+        raise InputError(
+            f"{path}: column {name!r} holds text ({values[0]!r}), which cannot be stored; choose "
+            "the columns to keep"
+        )
+    # A value that is no number further down is the parser's to report, with its line.
+    return "int64" if all(_is_integer(v) for v in values if _number(v)) else "float32"
 
 
 class CsvTable(Table):
@@ -175,7 +205,9 @@ class CsvTable(Table):
         self.name = os.fspath(path)
         self.layout = sniff(self.name, delimiter, header, text_keys is not False)
         lay = self.layout
-        self._key_fields = [lay.field(k, self.name) for k in (_default_keys(lay, self.name) if keys is None else keys)]
+        self._key_fields = [
+            lay.field(k, self.name) for k in (_default_keys(lay, self.name) if keys is None else keys)
+        ]
         if text_keys is None:  # find out: integers stay integers
             first = lay.sample[0] if lay.sample else []
             text_keys = any(k < len(first) and not _is_integer(first[k]) for k in self._key_fields)
@@ -211,15 +243,24 @@ class CsvTable(Table):
         lay = self.layout
         names = lay.names or []
         f = _engine.CsvFormat(
-            lay.delimiter, lay.num_fields, self._key_fields, self.text_keys, self._any_integer, self.limits, self._skip_bad, names
+            lay.delimiter,
+            lay.num_fields,
+            self._key_fields,
+            self.text_keys,
+            self._any_integer,
+            self.limits,
+            self._skip_bad,
+            names,
         )
-        fields = record.fields or {}
+        fields: Any = record.fields or {}
         for field, c in zip(self._value_fields, self.value_columns, strict=True):
             f.add_value(field, c.dtype, int(fields[c.name][1]), c.name == self.weight)
         f.set_payload(record.itemsize)
         return _engine.CsvSource(self.name, f, lay.lines_before, self._piece_bytes)
 
-    def _run(self, source: _engine.CsvSource, from_file: Callable[[], Any], from_text: Callable[[bytes], Any]) -> Iterator[Any]:
+    def _run(
+        self, source: _engine.CsvSource, from_file: Callable[[], Any], from_text: Callable[[bytes], Any]
+    ) -> Iterator[Any]:
         """Drives the parser over the file or the decompressed text, one wave at a time."""
         if not is_compressed(self.name):
             source.open_file(self.layout.data_offset)
@@ -296,5 +337,8 @@ def _default_keys(lay: Layout, path: str) -> list[int]:
         return [src[0], dst[0]]
     if lay.num_fields < 2:
         first = lay.names or (lay.sample[0] if lay.sample else [])
-        raise InputError(f"{path}, line {max(lay.lines_before, 1)}: has 1 field ({first[0] if first else ''!r}), an edge needs two")
+        raise InputError(
+            f"{path}, line {max(lay.lines_before, 1)}: has 1 field "
+            f"({first[0] if first else ''!r}), an edge needs two"
+        )
     return [0, 1]

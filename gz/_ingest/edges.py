@@ -38,7 +38,10 @@ class Feed:
         while have < n:
             rows = next(self._rows, None)
             if rows is None:
-                raise InputError(f"{self.table.name}: has {self.taken + have} rows, but there are more edges (at least {self.taken + n})")
+                raise InputError(
+                    f"{self.table.name}: has {self.taken + have} rows, but there are more edges "
+                    f"(at least {self.taken + n})"
+                )
             parts.append(rows)
             have += len(rows)
         rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
@@ -49,7 +52,9 @@ class Feed:
     def finish(self) -> None:
         more = len(self._rest) + sum(len(r) for r in self._rows)
         if more:
-            raise InputError(f"{self.table.name}: has {self.taken + more} rows, but there are {self.taken} edges")
+            raise InputError(
+                f"{self.table.name}: has {self.taken + more} rows, but there are {self.taken} edges"
+            )
 
 
 class EdgeJob:
@@ -59,9 +64,17 @@ class EdgeJob:
         self.spec = spec
         self.memory = memory
         o = EdgeOptions(
-            tuple(spec.columns) if spec.columns is not None else None, spec.edge_columns, spec.weight, spec.delimiter, spec.header,
-            spec.on_bad_line, mapped, None, memory, base,
-        )  # fmt: skip
+            tuple(spec.columns) if spec.columns is not None else None,
+            spec.edge_columns,
+            spec.weight,
+            spec.delimiter,
+            spec.header,
+            spec.on_bad_line,
+            mapped,
+            None,
+            memory,
+            base,
+        )
         self.table: Table = open_edges(spec.edges, o)
         self.keys = o.key_names
         self.feeds = {name: Feed(name, v, base) for name, v in spec.features.items()}
@@ -92,9 +105,14 @@ class EdgeJob:
             return
         names = [c.name for c in self.columns]
         if w not in names:
-            raise InputError(f"{self.table.name}: there is no edge column {w!r} to take the weight from; there are {', '.join(names) or 'none'}")
+            raise InputError(
+                f"{self.table.name}: there is no edge column {w!r} to take the weight from; "
+                f"there are {', '.join(names) or 'none'}"
+            )
         if self._weight_column().shape:
-            raise InputError(f"edge column {w!r} cannot be the weight: it has shape {self._weight_column().shape} per edge")
+            raise InputError(
+                f"edge column {w!r} cannot be the weight: it has shape {self._weight_column().shape} per edge"
+            )
 
     def make_builder(self, directory: Path, expected_nodes: int) -> None:
         s = self.spec
@@ -113,10 +131,16 @@ class EdgeJob:
             undirected=s.undirected,
             self_loops=s.self_loops,
             loop_payload=loop.tobytes(),
-            weight_offset=self.record.fields[weight_field][1] if weight_field and self.record.fields else None,
+            weight_offset=self.record.fields[weight_field][1]
+            if weight_field and self.record.fields
+            else None,
             memory=self.memory,
             expected_nodes=expected_nodes,
         )
+
+    def _offset(self, name: str) -> int:
+        fields: Any = self.record.fields
+        return int(fields[name][1])
 
     # --- input
 
@@ -127,9 +151,16 @@ class EdgeJob:
             if isinstance(t, CsvTable):
                 t.limits = [limit or 0 for limit in limits]
         progress.phase("reading edges")
-        if all(isinstance(t, CsvTable) for t in tables) and not self.feeds and _WEIGHT not in (self.record.names or ()) and 0 not in limits:
+        if (
+            all(isinstance(t, CsvTable) for t in tables)
+            and not self.feeds
+            and _WEIGHT not in (self.record.names or ())
+            and 0 not in limits
+        ):
             for t in tables:
-                t.to_builder(self.builder, self.record, lambda t=t: progress.update(t.bytes_done, t.bytes_total, "B"))
+                t.to_builder(
+                    self.builder, self.record, lambda t=t: progress.update(t.bytes_done, t.bytes_total, "B")
+                )
                 self._skipped(t)
             return
         for src, dst, payload in self.batches(limits):
@@ -148,13 +179,17 @@ class EdgeJob:
         """Chunks with ids still unchecked; small ones are kept as they are."""
         yield from self.table.chunks(self.chunk_rows())
 
-    def batches(self, limits: tuple[int | None, int | None]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
+    def batches(
+        self, limits: tuple[int | None, int | None]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         """(src, dst, payload), gathered into pieces large enough to be worth a call."""
         held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
         count = 0
         for chunk in self.chunks():
             src = check_ids(_flat(chunk, self.keys[0]), chunk.where, chunk.first_row, limits[0], "source")
-            dst = check_ids(_flat(chunk, self.keys[1]), chunk.where, chunk.first_row, limits[1], "destination")
+            dst = check_ids(
+                _flat(chunk, self.keys[1]), chunk.where, chunk.first_row, limits[1], "destination"
+            )
             held.append((src, dst, self.payload(chunk)))
             count += len(src)
             if count >= self.chunk_rows() // 2:
@@ -167,7 +202,8 @@ class EdgeJob:
     def finish_feeds(self) -> None:
         if self.feeds and self.table.skipped:
             raise InputError(
-                f"{self.table.first_skipped}: this line was skipped, so the separate edge features no longer line up with the edges"
+                f"{self.table.first_skipped}: this line was skipped, so the separate edge "
+                "features no longer line up with the edges"
             )
         for f in self.feeds.values():
             f.finish()
@@ -191,7 +227,8 @@ class EdgeJob:
             if bad.any():
                 i = int(bad.argmax())
                 raise InputError(
-                    f"{chunk.where}, row {chunk.first_row + i}: {w[i]} cannot be a weight: weights are finite and not negative"
+                    f"{chunk.where}, row {chunk.first_row + i}: {w[i]} cannot be a weight: "
+                    "weights are finite and not negative"
                 )
             if _WEIGHT in (self.record.names or ()):
                 out[_WEIGHT] = narrow
@@ -199,18 +236,22 @@ class EdgeJob:
 
     # --- output
 
-    def build(self, root: Path, names: FileNames, num_src: int, num_dst: int, progress: Progress) -> manifest.EdgeEntry:
+    def build(
+        self, root: Path, names: FileNames, num_src: int, num_dst: int, progress: Progress
+    ) -> manifest.EdgeEntry:
         s = self.spec
         folder = names.get("edges", "__".join(s.type))
         (root / folder).mkdir(parents=True)
-        entry = manifest.EdgeEntry(s.type, 0, f"{folder}/in.gl", None, "original" if self.keep_ids else "position")
+        entry = manifest.EdgeEntry(
+            s.type, 0, f"{folder}/in.gl", None, "original" if self.keep_ids else "position"
+        )
         names.get(folder, "in.gl")
         names.get(folder, "out.gl")
         columns = []
         for c in self.columns:
             file = names.get(folder, c.name, ".gd")
             entry.columns[c.name] = manifest.ColumnEntry(file)
-            columns.append(_engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self.record.fields[c.name][1]))  # type: ignore[index]
+            columns.append(_engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self._offset(c.name)))
         self.builder.begin(str(root / folder / "in.gl"), num_dst, num_src, columns)
         run(self.builder, progress, "sorting edges")
         entry.num_edges = self.builder.num_edges
@@ -223,10 +264,17 @@ class EdgeJob:
     def _build_out(self, root: Path, folder: str, num_src: int, num_dst: int, progress: Progress) -> None:
         weighted = self.spec.weight is not None
         out = _engine.Builder(
-            str(root), out=True, payload=4 if weighted else 0, keep_ids=True, ids_are_in_rows=True,
-            arrives_sorted=True, sort_by_id=False, weight_offset=0 if weighted else None,
-            memory=self.memory, expected_nodes=num_src,
-        )  # fmt: skip
+            str(root),
+            out=True,
+            payload=4 if weighted else 0,
+            keep_ids=True,
+            ids_are_in_rows=True,
+            arrives_sorted=True,
+            sort_by_id=False,
+            weight_offset=0 if weighted else None,
+            memory=self.memory,
+            expected_nodes=num_src,
+        )
         progress.phase("reversing edges")
         at = 0
         while at < num_dst:
@@ -249,7 +297,9 @@ def _flat(chunk: Chunk, key: str) -> np.ndarray:
     return a
 
 
-def _join(held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _join(
+    held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     if len(held) == 1:
         src, dst, payload = held[0]
         if src.dtype.itemsize == dst.dtype.itemsize:

@@ -40,7 +40,9 @@ class NpyArray:
             need = self.data_offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
             have = os.path.getsize(path)
             if have < need:
-                raise InputError(f"{self.name}: is {have} bytes long, but its header promises {need}: truncated")
+                raise InputError(
+                    f"{self.name}: is {have} bytes long, but its header promises {need}: truncated"
+                )
 
     def _open(self) -> IO[bytes]:
         if self.member is None:
@@ -66,7 +68,7 @@ class NpyStream:
 
     def take(self, items: int) -> np.ndarray:
         out = np.empty(items, self._array.dtype)
-        view = memoryview(out.view(np.uint8).reshape(-1)) if out.nbytes else memoryview(b"")
+        view = memoryview(out.view(np.uint8).reshape(-1)) if out.nbytes else memoryview(b"")  # type: ignore[arg-type]
         at = 0
         while at < len(view):
             try:

@@ -51,7 +51,9 @@ class ParquetTable(Table):
         try:
             return Column(field.name, np.dtype(t.to_pandas_dtype()).name)
         except (NotImplementedError, TypeError):
-            raise InputError(f"{self.name}: column {field.name!r} has type {t}, which cannot be stored") from None
+            raise InputError(
+                f"{self.name}: column {field.name!r} has type {t}, which cannot be stored"
+            ) from None
 
     def _first_list_width(self, name: str) -> int:
         for batch in self._file.iter_batches(batch_size=1, columns=[name]):

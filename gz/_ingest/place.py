@@ -22,10 +22,14 @@ def new_store(out: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
     """Gives a partial directory beside OUT; on success it becomes OUT, on any exception it is removed."""
     target = Path(os.path.abspath(out))
     if target.suffix == ".gz":
-        raise ValueError(f"{target}: a store is a directory; a name that ends in .gz would be taken for a gzip file")
+        raise ValueError(
+            f"{target}: a store is a directory; a name that ends in .gz would be taken for a gzip file"
+        )
     check_free(target, overwrite, "store")
     if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the folder to put the store in does not exist", str(target.parent))
+        raise FileNotFoundError(
+            errno.ENOENT, "the folder to put the store in does not exist", str(target.parent)
+        )
     mention_leftovers(target)
     partial = target.with_name(f"{target.name}.partial-{secrets.token_hex(4)}")
     partial.mkdir()
@@ -58,14 +62,18 @@ def new_file(out: str | os.PathLike[str], overwrite: bool) -> Iterator[Path]:
 
 def check_free(target: Path, overwrite: bool, what: str) -> None:
     if os.path.lexists(target) and not overwrite:
-        raise FileExistsError(errno.EEXIST, f"this {what} exists; pass overwrite=True (--overwrite) to replace it", str(target))
+        raise FileExistsError(
+            errno.EEXIST, f"this {what} exists; pass overwrite=True (--overwrite) to replace it", str(target)
+        )
 
 
 def mention_leftovers(target: Path) -> None:
     left = sorted(glob.glob(glob.escape(str(target)) + ".partial-*"))
     if left:
         warnings.warn(
-            "an ingest that was killed left " + ", ".join(left) + "; delete it unless that ingest is still running",
+            "an ingest that was killed left "
+            + ", ".join(left)
+            + "; delete it unless that ingest is still running",
             RuntimeWarning,
             stacklevel=4,
         )

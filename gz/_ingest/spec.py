@@ -15,9 +15,23 @@ from .columns import split_table
 
 _NODE_KEYS = {"num_nodes", "features", "splits", "ids"}
 _EDGE_KEYS = {
-    "type", "file", "edges", "columns", "edge_columns", "features", "weight", "undirected", "self_loops", "coalesce",
-    "neighbor_order", "keep_edge_ids", "directions", "delimiter", "header", "on_bad_line",
-}  # fmt: skip
+    "type",
+    "file",
+    "edges",
+    "columns",
+    "edge_columns",
+    "features",
+    "weight",
+    "undirected",
+    "self_loops",
+    "coalesce",
+    "neighbor_order",
+    "keep_edge_ids",
+    "directions",
+    "delimiter",
+    "header",
+    "on_bad_line",
+}
 _TOP_KEYS = {"nodes", "edges", "ids", "meta"} | (_EDGE_KEYS - {"type", "file", "edges", "features"})
 
 
@@ -56,11 +70,17 @@ class EdgeSpec:
             ("on_bad_line", ("error", "skip")),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(map(repr, allowed))}")
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r}: choose one of {', '.join(map(repr, allowed))}"
+                )
         if self.type[0] != self.type[2] and (self.undirected or self.self_loops == "add"):
-            raise ValueError(f"edge type {self.type}: undirected and self_loops='add' need the same node type at both ends")
+            raise ValueError(
+                f"edge type {self.type}: undirected and self_loops='add' need the same node type at both ends"
+            )
         if self.columns is not None and (isinstance(self.columns, str) or len(self.columns) != 2):
-            raise ValueError(f"columns={self.columns!r}: give the two columns that hold source and destination")
+            raise ValueError(
+                f"columns={self.columns!r}: give the two columns that hold source and destination"
+            )
 
 
 @dataclass
@@ -74,7 +94,9 @@ class Spec:
 
     def check(self) -> None:
         if self.ids not in ("dense", "map"):
-            raise ValueError(f"ids={self.ids!r}: choose 'dense' (ids are 0 to N-1) or 'map' (any integers or text)")
+            raise ValueError(
+                f"ids={self.ids!r}: choose 'dense' (ids are 0 to N-1) or 'map' (any integers or text)"
+            )
         for e in self.edges:
             e.check()
         types = [e.type for e in self.edges]
@@ -83,11 +105,25 @@ class Spec:
                 raise ValueError(f"edge type {t} is given twice; give its files as a list instead")
 
 
-def simple(edges: Any, features: Any, num_nodes: int | None, splits: Any, nodes: Any, ids: str, options: dict[str, Any]) -> Spec:
+def simple(
+    edges: Any,
+    features: Any,
+    num_nodes: int | None,
+    splits: Any,
+    nodes: Any,
+    ids: str,
+    options: dict[str, Any],
+) -> Spec:
     """The homogeneous spec of gz.ingest's plain arguments."""
     if num_nodes is not None and (isinstance(num_nodes, bool) or int(num_nodes) < 0):
         raise ValueError(f"num_nodes={num_nodes!r} is not a count")
-    node = NodeSpec(manifest.NODE_TYPE, None if num_nodes is None else int(num_nodes), split_table(features, ""), dict(splits or {}), nodes)
+    node = NodeSpec(
+        manifest.NODE_TYPE,
+        None if num_nodes is None else int(num_nodes),
+        split_table(features, ""),
+        dict(splits or {}),
+        nodes,
+    )
     features_of_edges = options.pop("edge_features") or {}
     if not isinstance(features_of_edges, dict):
         features_of_edges = {"edge_attr": features_of_edges}
@@ -95,7 +131,12 @@ def simple(edges: Any, features: Any, num_nodes: int | None, splits: Any, nodes:
         import numpy as np
 
         edges = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return Spec(True, {node.name: node}, [EdgeSpec(manifest.EDGE_TYPE, edges, features=features_of_edges, **options)], ids)
+    return Spec(
+        True,
+        {node.name: node},
+        [EdgeSpec(manifest.EDGE_TYPE, edges, features=features_of_edges, **options)],
+        ids,
+    )
 
 
 def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
@@ -117,34 +158,42 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
     for name, n in dict(spec.get("nodes", {})).items():
         n = dict(n or {})
         _known(n, _NODE_KEYS, f"node type {name!r}")
-        nodes[name] = NodeSpec(name, n.get("num_nodes"), split_table(n.get("features"), base), dict(n.get("splits") or {}), n.get("ids"))
+        nodes[name] = NodeSpec(
+            name,
+            n.get("num_nodes"),
+            split_table(n.get("features"), base),
+            dict(n.get("splits") or {}),
+            n.get("ids"),
+        )
     edges = []
     given = spec.get("edges", [])
     if isinstance(given, dict):  # {(src, rel, dst): {...}} as people write it in Python
         given = [{"type": t, **(e if isinstance(e, dict) else {"edges": e})} for t, e in given.items()]
-    for e in given:
-        e = dict(e)
-        _known(e, _EDGE_KEYS, f"edge type {e.get('type')!r}")
-        t = e.pop("type", None)
+    for item in given:
+        item = dict(item)
+        _known(item, _EDGE_KEYS, f"edge type {item.get('type')!r}")
+        t = item.pop("type", None)
         if not (isinstance(t, (list, tuple)) and len(t) == 3 and all(isinstance(s, str) and s for s in t)):
             raise ValueError(f"an edge type is [source type, relation, destination type], not {t!r}")
-        source = e.pop("file", None)
-        source = e.pop("edges", source) if source is None else source
+        source = item.pop("file", None)
+        source = item.pop("edges", source) if source is None else source
         if source is None:
             raise ValueError(f'edge type {tuple(t)}: needs "file" or "edges"')
-        features = e.pop("features", None) or {}
+        features = item.pop("features", None) or {}
         if not isinstance(features, dict):
             features = {"edge_attr": features}
         for end in (t[0], t[2]):
             nodes.setdefault(end, NodeSpec(end))
-        edges.append(EdgeSpec((t[0], t[1], t[2]), source, features=features, **(shared | e)))
+        edges.append(EdgeSpec((t[0], t[1], t[2]), source, features=features, **(shared | item)))
     return Spec(False, nodes, edges, ids, base, dict(spec.get("meta", {})))
 
 
 def _known(d: dict[str, Any], known: set[str], what: str) -> None:
     unknown = sorted(set(d) - known)
     if unknown:
-        raise ValueError(f"{what}: unknown {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}")
+        raise ValueError(
+            f"{what}: unknown {', '.join(map(repr, unknown))}; known are {', '.join(sorted(known))}"
+        )
 
 
 class FileNames:

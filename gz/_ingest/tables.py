@@ -1,7 +1,7 @@
 """Tables read in chunks: arrays, .npy/.npz, Parquet, iterators. (Text tables are in csv_table.py.)
 
-A table has columns (known before the first row is read, except for an iterator, which is asked for its first chunk)
-and gives chunks: named arrays of equal length, with where they come from for messages.
+A table has columns (known before the first row is read; an iterator is asked for its first chunk) and gives
+chunks: named arrays of equal length, with where they come from for messages.
 """
 
 from __future__ import annotations
@@ -54,7 +54,13 @@ class ArrayTable(Table):
     def chunks(self, rows: int) -> Iterator[Chunk]:
         for at in range(0, self.rows or 0, rows):
             part = {k: a[at : at + rows] for k, (a, _) in self._arrays.items()}
-            yield Chunk(part, min(rows, (self.rows or 0) - at), self.name, at, {k: d for k, (_, d) in self._arrays.items()})
+            yield Chunk(
+                part,
+                min(rows, (self.rows or 0) - at),
+                self.name,
+                at,
+                {k: d for k, (_, d) in self._arrays.items()},
+            )
 
 
 class NpyTable(Table):
@@ -132,7 +138,8 @@ class IteratorTable(Table):
         self.columns = []
         if self._first is not None:
             self.columns = [
-                Column(k, self._first.dtypes.get(k, a.dtype.name), a.shape[1:]) for k, a in self._first.columns.items()
+                Column(k, self._first.dtypes.get(k, a.dtype.name), a.shape[1:])
+                for k, a in self._first.columns.items()
             ]
         else:
             self.columns = [Column(n, "int64") for n in names]
@@ -142,12 +149,15 @@ class IteratorTable(Table):
             parts = list(raw) if isinstance(raw, (tuple, list)) or len(self._names) > 1 else [raw]
             if len(parts) != len(self._names):
                 raise InputError(
-                    f"{self.name}: the chunk at row {self._row} has {len(parts)} parts, expected {', '.join(self._names)}"
+                    f"{self.name}: the chunk at row {self._row} has {len(parts)} parts, expected "
+                    f"{', '.join(self._names)}"
                 )
             raw = dict(zip(self._names, parts, strict=True))
         table = ArrayTable(raw, f"{self.name}, the chunk at row {self._row}")
         arrays = {k: a for k, (a, _) in table._arrays.items()}
-        chunk = Chunk(arrays, table.rows or 0, self.name, self._row, {k: d for k, (_, d) in table._arrays.items()})
+        chunk = Chunk(
+            arrays, table.rows or 0, self.name, self._row, {k: d for k, (_, d) in table._arrays.items()}
+        )
         self._row += chunk.rows
         return chunk
 
@@ -164,7 +174,10 @@ class IteratorTable(Table):
                     return
             got = {k: a.shape[1:] for k, a in chunk.columns.items()}
             if got != expected:
-                raise InputError(f"{self.name}: the chunk at row {chunk.first_row} has columns {got}, the first had {expected}")
+                raise InputError(
+                    f"{self.name}: the chunk at row {chunk.first_row} has columns {got}, the "
+                    f"first had {expected}"
+                )
             for at in range(0, chunk.rows, rows):
                 part = {k: a[at : at + rows] for k, a in chunk.columns.items()}
                 yield Chunk(part, min(rows, chunk.rows - at), self.name, chunk.first_row + at, chunk.dtypes)

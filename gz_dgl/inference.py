@@ -1,0 +1,136 @@
+"""Layer by layer over the whole graph, with every layer's output in a mapped file.
+
+Scripts that evaluate on all nodes compute one layer for every node before the next, and keep the results in a
+tensor of N rows: 114 GB for 111 M nodes and 256 float32. Here the rows go to a .npy file, which the next layer reads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from gz_dgl._columns import gather_rows, host_ids
+from gz_dgl._dgl import NID
+from gz_dgl.graph import StoreGraph
+
+Layer = Callable[[Any, Any], Any]
+
+
+def empty_column(path: str | os.PathLike[str], shape: Sequence[int], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A new .npy file as a tensor of zeros: what is written to the tensor goes to the file.
+
+    Takes disk, not memory, and can replace ``torch.empty(g.num_nodes(), ...)`` in a script's own loop. Read it later
+    with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``.
+    """
+    if not os.fspath(path).endswith(".npy"):
+        raise ValueError(f"{os.fspath(path)}: the name of a column must end in .npy")
+    if dtype == torch.bfloat16:
+        raise ValueError("a .npy file cannot hold bfloat16; use float16 or float32")
+    name = str(dtype).removeprefix("torch.")
+    array = np.lib.format.open_memmap(path, "w+", np.dtype(name), tuple(int(n) for n in shape))
+    return torch.from_numpy(array)
+
+
+def inference(
+    g: StoreGraph,
+    layers: Sequence[Layer],
+    out: str | os.PathLike[str],
+    feature: str = "feat",
+    *,
+    batch_size: int = 4096,
+    device: Any = "cpu",
+) -> Any:
+    """Applies ``layers`` one after the other to all nodes, each with all of its neighbours.
+
+    Args:
+        g: the graph.
+        layers: functions ``layer(block, h) -> h``, from the inputs to the outputs. ``h`` has a row per source node of the
+            block, the result a row per destination node; on a heterogeneous graph both are dicts by node type.
+        out: the .npy file to write; a folder for a heterogeneous graph, with a file for each node type.
+        feature: the input column.
+        batch_size: nodes computed at a time; they and all their neighbours' rows are in memory.
+        device: where layers run.
+
+    Returns:
+        The output as a tensor over the file, ``[num_nodes, ...]``; a dict of them by node type.
+
+    The files of inner layers lie beside ``out`` and are removed; ``out`` appears when it is complete.
+    """
+    hetero = len(g.ntypes) > 1 or len(g.etypes) > 1
+    final = os.fspath(out)
+    if hetero:
+        os.makedirs(final, exist_ok=True)
+    elif not final.endswith(".npy"):
+        raise ValueError(f"{final}: the name of a column must end in .npy")
+    if not layers:
+        raise ValueError("there are no layers")
+    inputs: dict[str, torch.Tensor] = {
+        t: g.nodes[t].data[feature] for t in g.ntypes if feature in g.nodes[t].data
+    }
+    made: list[_Files] = []
+    try:
+        for number, layer in enumerate(layers):
+            files = _Files(g, lambda t, n=number: f"{_base(final, t, hetero)}.layer{n}.npy")
+            made.append(files)
+            with torch.no_grad():
+                for ntype, seeds, block, h in _batches(g, inputs, batch_size, device):
+                    result = layer(block, h if hetero else h[ntype])
+                    rows = result.get(ntype) if isinstance(result, Mapping) else result
+                    if rows is not None:
+                        files.write(ntype, seeds, rows)
+            inputs = files.tensors
+        for t, path in made[-1].paths.items():
+            os.replace(path, f"{_base(final, t, hetero)}.npy")  # the mapping follows the file to its new name
+        return inputs if hetero else inputs[g.ntypes[0]]
+    finally:
+        for files in made:
+            for path in files.paths.values():
+                if os.path.exists(path):
+                    os.unlink(path)
+
+
+def _base(final: str, ntype: str, hetero: bool) -> str:
+    return os.path.join(final, ntype) if hetero else final.removesuffix(".npy")
+
+
+class _Files:
+    """The output of one layer, by node type; made when the first rows show their shape."""
+
+    def __init__(self, g: StoreGraph, name: Callable[[str], str]):
+        self._g, self._name = g, name
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.paths: dict[str, str] = {}
+
+    def write(self, ntype: str, seeds: torch.Tensor, rows: torch.Tensor) -> None:
+        if ntype not in self.tensors:
+            path = self._name(ntype)
+            shape = (self._g.num_nodes(ntype), *rows.shape[1:])
+            self.tensors[ntype] = empty_column(path, shape, rows.dtype)
+            self.paths[ntype] = path
+        self.tensors[ntype][int(seeds[0]) : int(seeds[-1]) + 1] = rows.cpu()
+
+
+def _batches(g: StoreGraph, inputs: dict[str, torch.Tensor], size: int, device: Any) -> Iterator[Any]:
+    """Every node once, in order: (type, seeds, block, input rows). The next batch is read while one is computed."""
+
+    def load(ntype: str, begin: int) -> Any:
+        seeds = torch.arange(begin, min(begin + size, g.num_nodes(ntype)), dtype=g.idtype)
+        block = g.sample_neighbors_fused({ntype: seeds}, -1)
+        rows = {
+            t: gather_rows(x, host_ids(block.srcnodes[t].data[NID])).to(device) for t, x in inputs.items()
+        }
+        return ntype, seeds, block.to(device), rows
+
+    jobs = [(t, begin) for t in g.ntypes for begin in range(0, g.num_nodes(t), size)]
+    with ThreadPoolExecutor(1, thread_name_prefix="gz-infer") as reader:
+        ahead: Future[Any] | None = reader.submit(load, *jobs[0]) if jobs else None
+        for number in range(len(jobs)):
+            assert ahead is not None
+            batch = ahead.result()
+            ahead = reader.submit(load, *jobs[number + 1]) if number + 1 < len(jobs) else None
+            yield batch

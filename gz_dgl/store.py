@@ -1,0 +1,128 @@
+"""load and save: between a store and DGL."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+import gz
+from gz_dgl import _memory
+from gz_dgl._columns import EdgeColumn, MappedColumn
+from gz_dgl._dgl import Column, Frame
+from gz_dgl._index import StoreIndex
+from gz_dgl.graph import StoreGraph
+
+_NTYPE, _ETYPE = "_N", "_E"  # what DGL calls the one type of a homogeneous graph
+
+
+def load(path: str | os.PathLike[str], *, memory: str | int = "2GB", idtype: torch.dtype = torch.int64) -> StoreGraph:
+    """Opens a store as a DGLGraph, at any size, at once.
+
+    Args:
+        path: the directory that ``gz.ingest`` or ``gz_dgl.save`` wrote.
+        memory: what a single operation may build in memory where DGL works on whole arrays (``g.edges()``, degrees of
+            all nodes, message passing on the full graph). Beyond it, it is refused with the alternative named.
+        idtype: ``torch.int64`` or ``torch.int32``; as ``g.int()``.
+
+    Returns:
+        A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in DGL's
+        order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
+    """
+    if idtype not in (torch.int32, torch.int64):
+        raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
+    store = gz.open(path)
+    entry = store.manifest
+    order = entry.meta.get("dgl", {})
+    stored_n = _ordered(list(entry.nodes), order.get("ntypes"))
+    stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], order.get("etypes"))]
+    index = StoreIndex(store, stored_n, stored_e, 32 if idtype == torch.int32 else 64, _memory.parse(memory))
+    if store.is_homogeneous:
+        ntypes, etypes = [_NTYPE], [_ETYPE]
+        if not stored_e:
+            raise ValueError(f"{store.path}: holds no edges; DGL needs an edge type")
+    else:
+        ntypes, etypes = stored_n, [t[1] for t in stored_e]
+    node_frames = [
+        Frame({c: MappedColumn.open(store.feature(c, t).path) for c in store.node_columns(t)}, store.num_nodes(t))
+        for t in stored_n
+    ]
+    edge_frames = [
+        Frame(
+            {
+                c: EdgeColumn.open(store.edge_feature(c, t).path, order=index.order(e))
+                for c in store.edge_columns(t)
+            },
+            store.num_edges(t),
+        )
+        for e, t in enumerate(stored_e)
+    ]
+    return StoreGraph(index, ntypes, etypes, node_frames, edge_frames)
+
+
+def _ordered(types: list[Any], saved: list[Any] | None) -> list[Any]:
+    """DGL sorts types by name; a graph saved from another order keeps it."""
+    wanted = [tuple(t) if isinstance(t, list) else t for t in saved or []]
+    return wanted if wanted and sorted(wanted) == sorted(types) else sorted(types)
+
+
+def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memory: str | int = "2GB") -> None:
+    """Writes a DGLGraph with its node and edge features to a store.
+
+    Edge ids, the order of neighbours and both directions are kept, so that ``load`` gives an equal graph.
+
+    Args:
+        g: a graph in memory, homogeneous or heterogeneous, not a block.
+        path: the directory to make.
+        overwrite: replace it if it is there.
+        memory: what writing may take.
+    """
+    if g.is_block:
+        raise ValueError("a block is one layer of a batch; save the graph it was sampled from")
+    options = {
+        "keep_edge_ids": True,
+        "directions": "both",
+        "neighbor_order": "input",
+        "overwrite": overwrite,
+        "memory": memory,
+        "progress": False,
+    }
+    if g.ntypes == [_NTYPE] and g.canonical_etypes == [(_NTYPE, _ETYPE, _NTYPE)]:
+        gz.ingest(
+            path,
+            edges=_edges(g, g.canonical_etypes[0]),
+            num_nodes=g.num_nodes(),
+            features=_columns(g._node_frames[0]),
+            edge_features=_columns(g._edge_frames[0]),
+            **options,
+        )
+        return
+    spec = {
+        "nodes": {
+            t: {"num_nodes": g.num_nodes(t), "features": _columns(f)}
+            for t, f in zip(g.ntypes, g._node_frames, strict=True)
+        },
+        "edges": [
+            {"type": list(t), "edges": _edges(g, t), "features": _columns(f)}
+            for t, f in zip(g.canonical_etypes, g._edge_frames, strict=True)
+        ],
+        "meta": {"dgl": {"ntypes": g.ntypes, "etypes": [list(t) for t in g.canonical_etypes]}},
+    }
+    gz.ingest(path, spec=spec, **options)
+
+
+def _edges(g: Any, etype: Any) -> tuple[Any, Any]:
+    src, dst = g.edges(order="eid", etype=etype)
+    return src.cpu().long().numpy(), dst.cpu().long().numpy()
+
+
+def _columns(frame: Any) -> dict[str, Any]:
+    """The frame's columns as arrays. DGL's own id columns are kept too: a saved subgraph knows where it came from."""
+    out = {}
+    for name, column in frame._columns.items():
+        if not isinstance(column, Column):
+            raise ValueError(f"column {name!r} is a LazyFeature: it has no values to save")
+        tensor = column.data.detach().cpu().contiguous()
+        out[name] = tensor if tensor.dtype == torch.bfloat16 else tensor.numpy()
+    return out

@@ -1,0 +1,159 @@
+"""Which DGL is imported, and how: 2.x without GraphBolt's library, none at all, one that is too old."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import gz_dgl
+from gz_dgl import _dgl
+
+GRAPHBOLT = """
+from pathlib import Path
+import torch
+wanted = Path(__file__).parent / f"libgraphbolt_pytorch_{torch.__version__.split('+')[0]}.so"
+if not wanted.exists():
+    raise FileNotFoundError(f"Cannot find DGL C++ graphbolt library at {wanted}")
+LOADED = True
+"""
+
+# The names gz_dgl takes from DGL, in the layout of DGL 2.x, whose modules import GraphBolt and derive from it.
+PACKAGE = {
+    "__init__.py": """
+        __version__ = "{version}"
+        from . import graphbolt as gb
+        from . import backend, base, frame, graph_index, heterograph, heterograph_index, ndarray, random, sampling
+        from . import distributed, utils
+        from .random import seed
+        in_subgraph = out_subgraph = lambda g: "dgl"
+    """,
+    "distributed.py": """
+        from .graphbolt import FusedCSCSamplingGraph
+        from . import graphbolt as gb
+        class Partition(gb.FusedCSCSamplingGraph):
+            pass
+    """,
+    "backend.py": "",
+    "ndarray.py": "",
+    "graph_index.py": "",
+    "utils.py": "",
+    "heterograph_index.py": "class HeteroGraphIndex: pass",
+    "base.py": """
+        ALL, EID, NID = "__ALL__", "_ID", "_ID"
+        is_all = lambda x: x is ALL
+        class DGLError(Exception): pass
+    """,
+    "frame.py": """
+        class Column:
+            data = property(lambda self: None, lambda self, v: None)
+        class Frame: pass
+    """,
+    "heterograph.py": """
+        class DGLGraph:
+            def update_all(self): pass
+            multi_update_all = apply_edges = update_all
+        class DGLBlock(DGLGraph): pass
+    """,
+    "random.py": "def seed(val): pass",
+    "sampling.py": "sample_neighbors = lambda g, *a: 'dgl'",
+    "_ffi/__init__.py": "",
+    "_ffi/object_generic.py": "class ObjectGeneric: pass",
+}
+
+
+def fake_dgl(folder: Path, version: str, library: bool) -> None:
+    import torch
+
+    for name, text in PACKAGE.items():
+        path = folder / "dgl" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).replace("{version}", version))
+    graphbolt = folder / "dgl" / "graphbolt"
+    graphbolt.mkdir()
+    text = GRAPHBOLT + ("class FusedCSCSamplingGraph: pass\n" if library else "")
+    (graphbolt / "__init__.py").write_text(text)
+    if library:
+        (graphbolt / f"libgraphbolt_pytorch_{torch.__version__.split('+')[0]}.so").touch()
+
+
+def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    program = f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
+
+
+def test_dgl_2_imports_where_its_graphbolt_has_no_library(tmp_path):
+    fake_dgl(tmp_path, "2.4.0", library=False)
+    alone = run(tmp_path, "import dgl")
+    assert "Cannot find DGL C++ graphbolt library" in alone.stderr
+    done = run(
+        tmp_path,
+        """
+        import gz_dgl, dgl
+        assert dgl.__version__ == "2.4.0" and issubclass(gz_dgl.StoreGraph, dgl.heterograph.DGLGraph)
+        assert dgl.sampling.sample_neighbors(object()) == "dgl"
+        try:
+            dgl.graphbolt.FusedCSCSamplingGraph()
+        except ImportError as e:
+            print(e)
+        """,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "gz_dgl does not need it" in done.stdout
+
+
+def test_graphbolt_is_left_alone_where_its_library_is_there(tmp_path):
+    fake_dgl(tmp_path, "2.4.0", library=True)
+    done = run(tmp_path, "import gz_dgl, dgl; assert dgl.graphbolt.LOADED")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_dgl_that_is_too_old_is_refused(tmp_path):
+    fake_dgl(tmp_path, "0.9.1", library=True)
+    done = run(tmp_path, "import gz_dgl")
+    assert "needs DGL 1.1 or later; this is 0.9.1" in done.stderr
+
+
+def test_no_dgl_at_all_says_what_to_install(tmp_path):
+    code = """
+    import importlib.util as u
+    find = u.find_spec
+    u.find_spec = lambda name, *a: None if name == "dgl" else find(name, *a)
+    import gz_dgl
+    """
+    done = run(tmp_path, code)
+    assert "pip install 'dgl>=1.1.3'" in done.stderr
+
+
+def test_the_adapter_imports_no_graphbolt_and_no_pyg():
+    done = subprocess.run(
+        [sys.executable, "-c", "import gz_dgl, sys; print([m for m in ('gz_pyg', 'torch_geometric', 'dgl.graphbolt') if m in sys.modules])"],
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.stdout.strip().splitlines()[-1] == "[]", done.stderr
+
+
+def test_importing_twice_wraps_dgl_once():
+    import dgl
+
+    assert dgl.sampling.sample_neighbors._gz_dispatches
+    assert not hasattr(dgl.sampling.sample_neighbors.__wrapped__, "_gz_dispatches")
+    gz_dgl._install()
+    assert not hasattr(dgl.sampling.sample_neighbors.__wrapped__, "_gz_dispatches")
+
+
+@pytest.mark.parametrize(("text", "size"), [("2GB", 2 * 10**9), ("1.5 MiB", 1572864), (77, 77)])
+def test_memory_limits_are_read(text, size):
+    from gz_dgl import _memory
+
+    assert _memory.parse(text) == size
+    with pytest.raises(ValueError, match="2GB"):
+        _memory.parse("lots")
+
+
+def test_versions_compare():
+    assert _dgl.dgl_version() >= (1, 1)

@@ -1,7 +1,7 @@
 """The loader, warm, without a model: gz_pyg.NeighborLoader against DGL's DataLoader and, with pyg-lib, PyG's.
 
 Batches of 1024 seeds, fanouts [15, 10, 5], features gathered, no workers, the same graph for everybody.
-Wanted: 3x DGL, 6x PyG, and a heterogeneous sample at no more than 1.5x the cost per edge of a homogeneous one.
+Wanted: 3x DGL, 6x PyG, and a heterogeneous sample at no more than 1.5x a homogeneous one's cost per edge.
 
 DGL runs as its users run it: the graph in memory, features in `ndata`, which its DataLoader gathers; with
 64-bit ids, its default, and with 32-bit ids, judged on their own. gz reads a store through the page cache.

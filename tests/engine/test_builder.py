@@ -123,20 +123,31 @@ def test_the_result_does_not_depend_on_the_budget(tmp_path, memory):
     np.testing.assert_array_equal(column, order)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4, 8])
-def test_the_result_does_not_depend_on_threads(tmp_path, threads):
+def build_bytes(directory, src, dst, n, memory):
+    """The file, and how much went through the spill file."""
+    directory.mkdir()
+    b = _engine.Builder(str(directory), memory=memory, undirected=True, keep_ids=True, positions=True)
+    b.add(src, dst)
+    spilled = b.spilled_bytes
+    b.begin(str(directory / "t.gl"), n, n, [])
+    while b.step():
+        pass
+    return (directory / "t.gl").read_bytes(), spilled
+
+
+def test_the_result_does_not_depend_on_threads_or_spilling(tmp_path):
+    """More than one block per thread, so that threads really share the work; and one run that spills."""
+    src, dst = random_graph(200_000, 3_500_000, 1)
     before = _engine.num_threads()
-    _engine.set_num_threads(threads)
+    results = {}
     try:
-        src, dst = random_graph(3000, 200_000, 1)
-        build(tmp_path, src, dst, 3000, memory=2_000_000, undirected=True, keep_ids=True, positions=True)
-        gl = (tmp_path / "t0.gl").read_bytes()
+        for threads, memory in ((1, 1 << 30), (2, 1 << 30), (4, 30_000_000), (8, 30_000_000)):
+            _engine.set_num_threads(threads)
+            results[threads] = build_bytes(tmp_path / str(threads), src, dst, 200_000, memory)
     finally:
         _engine.set_num_threads(before)
-    other = tmp_path / "other"
-    other.mkdir()
-    build(other, src, dst, 3000, undirected=True, keep_ids=True, positions=True)
-    assert gl == (other / "t0.gl").read_bytes()
+    assert [spilled > 0 for _, spilled in results.values()] == [False, False, True, True]
+    assert len({data for data, _ in results.values()}) == 1
 
 
 def test_growing_ids_widen_the_buckets(tmp_path):

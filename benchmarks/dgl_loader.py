@@ -78,7 +78,7 @@ def capped(report, data, store, in_memory_bytes):
     base = run_python("pass", setup=setup).rss_after
     limit = int(base + in_memory_bytes / 2)
     report.note(
-        f"limit {limit / 1e9:.2f} GB: imports take {base / 1e9:.2f}, data {in_memory_bytes / 1e9:.2f} in memory"
+        f"limit {limit / 1e9:.2f} GB: imports {base / 1e9:.2f}, data in memory {in_memory_bytes / 1e9:.2f}"
     )
     try:
         ours = run_python(CAPPED_GZ.format(**values), setup=setup, limit=limit)
@@ -112,9 +112,17 @@ def main() -> None:
     data = Data(args.data, args.scale)
     graph = data.graph
     report = _common.Report(
-        "dgl_loader", args, nodes=graph.num_nodes, edges=graph.num_edges, features=graph.num_features,
-        batch=BATCH, fanouts=FANOUTS, batches=BATCHES, workers=0, data_lies="page cache (gz), process memory (DGL)",
-    )  # fmt: skip
+        "dgl_loader",
+        args,
+        nodes=graph.num_nodes,
+        edges=graph.num_edges,
+        features=graph.num_features,
+        batch=BATCH,
+        fanouts=FANOUTS,
+        batches=BATCHES,
+        workers=0,
+        data_lies="page cache (gz), process memory (DGL)",
+    )
     torch.set_num_threads(args.threads)
     indptr, indices = (torch.from_numpy(a) for a in data.lists())
     store = make_store(data)

@@ -3,6 +3,7 @@
 #include <optional>
 #include <tuple>
 
+#include "check.h"
 #include "error.h"
 #include "feature.h"
 #include "gather.h"
@@ -231,7 +232,7 @@ nb::tuple sample_binding(const std::vector<uint64_t>& num_nodes, const std::vect
 
 NumpyArray<int64_t> walk_binding(const Topology& t, const Ids& starts, size_t length, double p, double q,
                                  uint64_t rng_seed) {
-  PooledArray<int64_t> out(starts.shape(0) * (length + 1));
+  PooledArray<int64_t> out(checked_product(starts.shape(0), length + 1));
   {
     nb::gil_scoped_release release;
     random_walk(t, starts.data(), starts.shape(0), length, p, q, rng_seed, out.data());
@@ -241,7 +242,7 @@ NumpyArray<int64_t> walk_binding(const Topology& t, const Ids& starts, size_t le
 
 NumpyArray<int64_t> fanout_binding(const Topology& t, const Ids& starts, size_t k, bool replace,
                                    uint64_t rng_seed) {
-  PooledArray<int64_t> out(starts.shape(0) * k);
+  PooledArray<int64_t> out(checked_product(starts.shape(0), k));
   {
     nb::gil_scoped_release release;
     random_fanout(t, starts.data(), starts.shape(0), k, replace, rng_seed, out.data());
@@ -269,13 +270,13 @@ size_t checked_output_bytes(const AnyArray& out, size_t expected) {
 }
 
 void gather_into(const Feature& f, const Ids& ids, AnyArray out) {
-  checked_output_bytes(out, ids.shape(0) * f.row_bytes);
+  checked_output_bytes(out, checked_product(ids.shape(0), f.row_bytes));
   nb::gil_scoped_release release;
   f.gather(ids.data(), ids.shape(0), out.data());
 }
 
 NumpyArray<uint8_t> gather_new(const Feature& f, const Ids& ids) {
-  PooledArray<uint8_t> out(ids.shape(0) * f.row_bytes);
+  PooledArray<uint8_t> out(checked_product(ids.shape(0), f.row_bytes));
   {
     nb::gil_scoped_release release;
     f.gather(ids.data(), ids.shape(0), out.data());
@@ -286,7 +287,7 @@ NumpyArray<uint8_t> gather_new(const Feature& f, const Ids& ids) {
 void gather_array(const ReadOnlyArray& rows, const Ids& ids, AnyArray out) {
   const size_t num_rows = rows.ndim() ? rows.shape(0) : 0;
   const size_t row_bytes = num_rows ? rows.nbytes() / num_rows : 0;
-  checked_output_bytes(out, ids.shape(0) * row_bytes);
+  checked_output_bytes(out, checked_product(ids.shape(0), row_bytes));
   nb::gil_scoped_release release;
   gather(rows.data(), num_rows, row_bytes, ids.data(), ids.shape(0), out.data());
 }
@@ -329,6 +330,7 @@ NB_MODULE(_engine, m) {
   bind_sampling(m);
   bind_features(m);
   bind_ingest(m);
+  bind_induced(m);
   bind_dgl(m);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads, nb::arg("n"));

@@ -29,7 +29,8 @@ nb::capsule keep_alive(std::shared_ptr<T> owner) {
                      [](void* p) noexcept { delete static_cast<std::shared_ptr<T>*>(p); });
 }
 
-void bind_ingest(nb::module_& m);  // bindings_ingest.cpp
-void bind_dgl(nb::module_& m);     // bindings_dgl.cpp
+void bind_ingest(nb::module_& m);   // bindings_ingest.cpp
+void bind_induced(nb::module_& m);  // bindings_induced.cpp
+void bind_dgl(nb::module_& m);      // bindings_dgl.cpp
 
 }  // namespace gz

@@ -1,7 +1,7 @@
 #include "bindings.h"
 #include "builder.h"
 #include "csv_source.h"
-#include "hash.h"
+#include "id_map.h"
 #include "writer.h"
 
 namespace gz {
@@ -55,6 +55,17 @@ nb::list rows_list(std::vector<CsvRows>& rows, const CsvFormat& f) {
   for (CsvRows& r : rows)
     if (r.count) out.append(rows_to_python(std::move(r), f));
   return out;
+}
+
+template <class Hash>
+nb::object hash_array(size_t n, Hash&& hash) {
+  auto out = std::make_shared<std::vector<uint64_t>>(n);
+  {
+    nb::gil_scoped_release release;
+    for (size_t i = 0; i < n; ++i) (*out)[i] = hash(i);
+  }
+  uint64_t* data = out->data();
+  return nb::cast(NumpyArray<uint64_t>(data, {n}, keep_alive(std::move(out))));
 }
 
 struct PyCsv {
@@ -231,6 +242,51 @@ void bind_ingest(nb::module_& m) {
       .def_prop_ro("lines", [](const PyCsv& s) { return s.source.lines(); })
       .def_prop_ro("skipped", [](const PyCsv& s) { return s.source.skipped(); })
       .def_prop_ro("first_skipped", [](const PyCsv& s) { return s.source.first_skipped(); });
+
+  nb::class_<IdAssigner>(m, "IdAssigner")
+      .def(nb::init<const std::string&, bool, uint64_t>(), nb::arg("directory"), nb::arg("text"),
+           nb::arg("memory"))
+      .def("add_integers",
+           [](IdAssigner& self, const Array1<int64_t>& keys) {
+             nb::gil_scoped_release release;
+             self.add_integers(keys.data(), keys.size());
+           })
+      .def("add_text",
+           [](IdAssigner& self, const Array1<uint64_t>& offsets, const Array1<uint8_t>& bytes) {
+             if (offsets.size() == 0 || offsets.data()[offsets.size() - 1] > bytes.size())
+               throw std::invalid_argument("text offsets reach past the text");
+             nb::gil_scoped_release release;
+             self.add_text(offsets.data(), reinterpret_cast<const char*>(bytes.data()), offsets.size() - 1);
+           })
+      .def("close_keys", &IdAssigner::close_keys)
+      .def("begin", &IdAssigner::begin, nb::arg("prefix"))
+      .def("step", &IdAssigner::step, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("num_ids", &IdAssigner::num_ids)
+      .def_prop_ro("num_added", &IdAssigner::num_added)
+      .def_prop_ro("offender",
+                   [](const IdAssigner& self) -> std::optional<std::pair<uint64_t, std::string>> {
+                     if (self.offender() == UINT64_MAX) return std::nullopt;
+                     return std::pair{self.offender(), self.offending_key()};
+                   })
+      .def("read_ids", [](const IdAssigner& self, uint64_t first, size_t count) {
+        auto out = std::make_shared<std::vector<uint64_t>>(count);
+        {
+          nb::gil_scoped_release release;
+          self.read_ids(first, count, out->data());
+        }
+        uint64_t* data = out->data();
+        return NumpyArray<uint64_t>(data, {count}, keep_alive(std::move(out)));
+      });
+  m.def("hash_integers", [](const Array1<int64_t>& keys) {
+    return hash_array(keys.size(),
+                      [&](size_t i) { return hash_integer(static_cast<uint64_t>(keys.data()[i])); });
+  });
+  m.def("hash_text", [](const Array1<uint64_t>& offsets, const Array1<uint8_t>& bytes) {
+    const auto* p = reinterpret_cast<const char*>(bytes.data());
+    return hash_array(offsets.size() ? offsets.size() - 1 : 0, [&](size_t i) {
+      return hash_text({p + offsets.data()[i], offsets.data()[i + 1] - offsets.data()[i]});
+    });
+  });
 }
 
 }  // namespace gz

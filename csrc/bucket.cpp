@@ -7,8 +7,6 @@
 namespace gz {
 namespace {
 
-constexpr size_t kReadStep = size_t{1} << 17;
-
 bool is_fast(const RecordLayout& layout, const EdgeRules& rules) {
   return rules.plain() && !layout.has_seq && layout.payload == 0;
 }
@@ -23,30 +21,17 @@ void fast_path(const BucketJob& job, const EdgeRules& rules, BucketResult& out) 
   if (job.by_other)
     at[1] = out.count;
   else
-    p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
-      const size_t bytes = p.layout().bytes(s.wide);
-      const char* r = s.data;
-      if (s.wide)
-        for (size_t i = 0; i < s.count; ++i, r += bytes) ++at[load_id(r, true, 0) + base + 1];
-      else
-        for (size_t i = 0; i < s.count; ++i, r += bytes) ++at[load_id(r, false, 0) + base + 1];
+    p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
+      for (size_t i = 0; i < s.count; ++i) ++at[s.key(i) + base + 1];
     });
   out.degrees.assign(at.begin() + 1, at.end());
   for (size_t v = 1; v < at.size(); ++v) at[v] += at[v - 1];
   Id* ids = out.indices.as<Id>();
-  p.read(job.bucket, job.shift, kReadStep, [&](const Segment& s) {
-    const size_t bytes = p.layout().bytes(s.wide);
-    const char* r = s.data;
-    if (job.by_other) {
-      for (size_t i = 0; i < s.count; ++i, r += bytes)
-        ids[at[0]++] = static_cast<Id>(load_id(r, s.wide, 0) + job.key_base);
-    } else if (s.wide) {
-      for (size_t i = 0; i < s.count; ++i, r += bytes)
-        ids[at[load_id(r, true, 0) + base]++] = static_cast<Id>(load_id(r, true, 1));
-    } else {
-      for (size_t i = 0; i < s.count; ++i, r += bytes)
-        ids[at[load_id(r, false, 0) + base]++] = static_cast<Id>(load_id(r, false, 1));
-    }
+  p.read(job.bucket, job.shift, job.read_step, [&](const Segment& s) {
+    if (job.by_other)
+      for (size_t i = 0; i < s.count; ++i) ids[at[0]++] = static_cast<Id>(s.key(i) + job.key_base);
+    else
+      for (size_t i = 0; i < s.count; ++i) ids[at[s.key(i) + base]++] = static_cast<Id>(s.other(i));
   });
   if (!rules.sort_by_id) return;
   Id* list = ids;
@@ -56,53 +41,46 @@ void fast_path(const BucketJob& job, const EdgeRules& rules, BucketResult& out) 
   }
 }
 
+// The records of a bucket, unpacked.
 struct Loaded {
-  Buffer records;
-  bool wide = false;
-  size_t bytes = 0;
+  const BucketJob& job;
+  Buffer nodes;   // uint32, counted from the job's first node
+  Buffer others;  // uint64
+  Buffer tails;   // sequence numbers and payloads
+  size_t tail_bytes = 0;
   size_t count = 0;
   size_t originals = 0;  // records before this one are edges, from it on reverses
-  const BucketJob& job;
 
-  const char* at(size_t i) const { return records.data() + i * bytes; }
-  uint64_t node(size_t i) const {
-    return job.by_other ? job.nodes_begin : load_id(at(i), wide, 0) + job.key_base;
-  }
-  uint64_t other(size_t i) const {
-    return job.by_other ? load_id(at(i), wide, 0) + job.key_base : load_id(at(i), wide, 1);
-  }
+  uint32_t node(size_t i) const { return nodes.as<uint32_t>()[i]; }
+  uint64_t other(size_t i) const { return others.as<uint64_t>()[i]; }
+  const char* tail(size_t i) const { return tails.data() + i * tail_bytes; }
 };
 
 Loaded load(const BucketJob& job) {
-  const RecordLayout& layout = job.edges->layout();
   Loaded l{.job = job};
   l.count = job.count();
   if (l.count > UINT32_MAX) throw std::length_error("more than 2^32 edges in one bucket");
-  // One width for all records, so that the loops below need not ask.
-  const auto is_wide = [](const Partition* p) {
-    return p && (p->max_key() > UINT32_MAX || p->max_other() > UINT32_MAX);
-  };
-  l.wide = is_wide(job.edges) || is_wide(job.reverses);
-  l.bytes = layout.bytes(l.wide);
-  l.records = Buffer(l.count * l.bytes);
-  char* to = l.records.data();
+  l.tail_bytes = job.edges->layout().tail_bytes();
+  l.nodes = Buffer(l.count * 4);
+  l.others = Buffer(l.count * 8);
+  l.tails = Buffer(l.count * l.tail_bytes);
+  size_t at = 0;
   const auto take = [&](const Segment& s) {
-    if (s.wide == l.wide) {
-      std::memcpy(to, s.data, s.count * l.bytes);
-      to += s.count * l.bytes;
-      return;
+    uint32_t* nodes = l.nodes.as<uint32_t>() + at;
+    uint64_t* others = l.others.as<uint64_t>() + at;
+    for (size_t i = 0; i < s.count; ++i) {
+      const uint64_t id = s.key(i) + job.key_base;
+      nodes[i] = job.by_other ? 0 : static_cast<uint32_t>(id - job.nodes_begin);
+      others[i] = job.by_other ? id : s.other(i);
     }
-    const size_t narrow = layout.bytes(false);
-    for (size_t i = 0; i < s.count; ++i, to += l.bytes) {
-      const char* r = s.data + i * narrow;
-      const uint64_t ids[2] = {load_id(r, false, 0), load_id(r, false, 1)};
-      std::memcpy(to, ids, 16);
-      std::memcpy(to + 16, r + 8, narrow - 8);
-    }
+    if (l.tail_bytes)
+      for (size_t i = 0; i < s.count; ++i)
+        std::memcpy(l.tails.data() + (at + i) * l.tail_bytes, s.tail(i), l.tail_bytes);
+    at += s.count;
   };
-  job.edges->read(job.bucket, job.shift, kReadStep, take);
-  l.originals = static_cast<size_t>(to - l.records.data()) / std::max<size_t>(1, l.bytes);
-  if (job.reverses) job.reverses->read(job.bucket, job.shift, kReadStep, take);
+  job.edges->read(job.bucket, job.shift, job.read_step, take);
+  l.originals = at;
+  if (job.reverses) job.reverses->read(job.bucket, job.shift, job.read_step, take);
   return l;
 }
 
@@ -212,10 +190,10 @@ class ListBuilder {
   }
 
   size_t emit_input(Key k) {
-    const char* r = l_.at(record_of(k));
-    put(other_of(k), layout_.has_seq ? load_u64(r + layout_.seq_offset(l_.wide)) : 0);
+    const char* tail = l_.tail(record_of(k));
+    put(other_of(k), layout_.has_seq ? load_u64(tail) : 0);
     if (layout_.payload)
-      std::memcpy(out_.payload.data() + out_.count * layout_.payload, r + layout_.payload_offset(l_.wide),
+      std::memcpy(out_.payload.data() + out_.count * layout_.payload, tail + layout_.payload_offset(),
                   layout_.payload);
     note_input(k, out_.count);
     return out_.count++;
@@ -232,8 +210,7 @@ class ListBuilder {
 
   void note_input(Key k, size_t place) {
     if (!track_ || record_of(k) >= l_.originals) return;
-    out_.input_ids.as<uint64_t>()[out_.num_inputs] =
-        load_u64(l_.at(record_of(k)) + layout_.seq_offset(l_.wide));
+    out_.input_ids.as<uint64_t>()[out_.num_inputs] = load_u64(l_.tail(record_of(k)));
     out_.input_places.as<uint64_t>()[out_.num_inputs++] = place;
   }
 
@@ -248,14 +225,13 @@ template <class Key>
 void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bool track, BucketResult& out) {
   const size_t nodes = l.job.nodes_end - l.job.nodes_begin;
   std::vector<uint64_t> at(nodes + 1, 0);
-  for (size_t i = 0; i < l.count; ++i) ++at[l.node(i) - l.job.nodes_begin + 1];
+  for (size_t i = 0; i < l.count; ++i) ++at[size_t{l.node(i)} + 1];
   for (size_t v = 1; v <= nodes; ++v) at[v] += at[v - 1];
   Buffer buffer(l.count * sizeof(Key));
   Key* keys = buffer.as<Key>();
   {
     std::vector<uint64_t> next(at.begin(), at.end() - 1);
-    for (size_t i = 0; i < l.count; ++i)
-      keys[next[l.node(i) - l.job.nodes_begin]++] = (Key{l.other(i)} << 32) | Key{i};
+    for (size_t i = 0; i < l.count; ++i) keys[next[l.node(i)]++] = (Key{l.other(i)} << 32) | Key{i};
   }
   ListBuilder<Key> lists(l, rules, wide_indices, track, out);
   for (size_t v = 0; v < nodes; ++v) lists.add(l.job.nodes_begin + v, keys + at[v], keys + at[v + 1]);
@@ -266,11 +242,11 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
 uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide,
                        const EdgeRules& rules) {
   const uint64_t node_bytes = nodes * 24;
-  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4) + kReadStep * layout.bytes(wide);
+  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4);
   if (rules.self_loops == SelfLoops::kAdd) count += nodes;
-  const uint64_t per_record = layout.bytes(wide) + (wide ? 16 : 8) + 8 + 2 * layout.payload +
+  const uint64_t per_record = 12 + layout.tail_bytes() + (wide ? 16 : 8) + 8 + 2 * layout.payload +
                               (layout.has_seq ? 24 : 0) + (rules.sort_by_id || rules.plain() ? 0 : 12);
-  return node_bytes + count * per_record + kReadStep * layout.bytes(wide);
+  return node_bytes + count * per_record;
 }
 
 BucketResult sort_bucket(const BucketJob& job, const EdgeRules& rules, bool wide_indices, bool track_inputs) {
@@ -295,7 +271,7 @@ BucketResult sort_bucket(const BucketJob& job, const EdgeRules& rules, bool wide
     out.input_ids = Buffer(l.originals * 8);
     out.input_places = Buffer(l.originals * 8);
   }
-  const bool wide_keys = wide_indices || l.wide;
+  const bool wide_keys = wide_indices || job.others_end - 1 > UINT32_MAX;
   wide_keys ? general_path<WideKey>(l, rules, wide_indices, track_inputs, out)
             : general_path<NarrowKey>(l, rules, wide_indices, track_inputs, out);
   return out;

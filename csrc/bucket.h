@@ -36,6 +36,7 @@ struct BucketJob {
   uint64_t nodes_begin = 0, nodes_end = 0;
   uint64_t others_begin = 0, others_end = UINT64_MAX;
   bool by_other = false;
+  size_t read_step = size_t{1} << 17;  // records read from the spill file at a time
 
   uint64_t count() const {
     return edges->count_in(bucket, shift) + (reverses ? reverses->count_in(bucket, shift) : 0);

@@ -30,12 +30,10 @@ DType id_type(bool wide) {
 
 }  // namespace
 
-Builder::Output::Output(const std::string& path, const BuildOptions& options,
-                        const std::shared_ptr<SpillFile>& spill, uint64_t num_nodes, uint64_t num_other,
-                        uint64_t num_input, uint64_t most_edges, bool exact,
+Builder::Output::Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes,
+                        uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
                         const std::vector<EdgeColumn>& columns)
     : options_(options),
-      spill_(spill),
       file_(std::make_shared<OutFile>(path, OutFile::Mode::kCreate)),
       num_nodes_(num_nodes),
       num_other_(num_other),
@@ -56,7 +54,8 @@ Builder::Output::Output(const std::string& path, const BuildOptions& options,
   if (options_.keep_ids) ids_ = section(id_type(wide_ids_), n * (wide_ids_ ? 8 : 4));
   if (options_.positions) {
     if (exact_) positions_ = section(id_type(wide_positions_), num_input * (wide_positions_ ? 8 : 4));
-    places_ = std::make_unique<Partition>(spill_, RecordLayout{}, options_.memory / 8);
+    places_ = std::make_unique<Partition>(std::make_shared<SpillFile>(options_.directory), RecordLayout{},
+                                          options_.memory / 8);
     places_->expect_keys(num_input);
   }
   if (options_.weight_offset) {
@@ -214,11 +213,7 @@ bool Builder::Output::positions_step() {
     using Id = std::remove_reference_t<decltype(*out)>;
     std::fill(out, out + (end - begin), static_cast<Id>(~uint64_t{0}));
     places_->read(place_bucket_, shift, size_t{1} << 17, [&](const Segment& s) {
-      const size_t bytes = places_->layout().bytes(s.wide);
-      for (size_t i = 0; i < s.count; ++i) {
-        const char* r = s.data + i * bytes;
-        out[load_id(r, s.wide, 0) - begin] = static_cast<Id>(load_id(r, s.wide, 1));
-      }
+      for (size_t i = 0; i < s.count; ++i) out[s.key(i) - begin] = static_cast<Id>(s.other(i));
     });
     positions_->append(out, (end - begin) * sizeof(Id));
   };

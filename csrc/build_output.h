@@ -11,9 +11,8 @@ namespace gz {
 
 class Builder::Output {
  public:
-  Output(const std::string& path, const BuildOptions& options, const std::shared_ptr<SpillFile>& spill,
-         uint64_t num_nodes, uint64_t num_other, uint64_t num_input, uint64_t most_edges, bool exact,
-         const std::vector<EdgeColumn>& columns);
+  Output(const std::string& path, const BuildOptions& options, uint64_t num_nodes, uint64_t num_other,
+         uint64_t num_input, uint64_t most_edges, bool exact, const std::vector<EdgeColumn>& columns);
 
   // Results in node order. A result may go on with the list the last one ended in.
   void append(std::vector<BucketResult>& results);
@@ -33,10 +32,8 @@ class Builder::Output {
   void append_payload(const std::vector<BucketResult>& results);
   SectionWriter new_section(DType dtype, uint64_t bytes);
   void place(SectionWriter& section);
-  void read_lists(uint64_t begin, uint64_t end);
 
   const BuildOptions& options_;
-  std::shared_ptr<SpillFile> spill_;
   std::shared_ptr<OutFile> file_;
   const uint64_t num_nodes_, num_other_, num_input_;
   const bool exact_;  // the number of edges is known: every section can be written where it belongs
@@ -45,7 +42,8 @@ class Builder::Output {
   std::unique_ptr<SectionWriter> indptr_, indices_, ids_, weights_, alias_, positions_;
   std::vector<EdgeColumn> columns_;
   std::vector<std::unique_ptr<ColumnWriter>> column_files_;
-  std::unique_ptr<Partition> places_;  // key: edge id, other: position
+  std::unique_ptr<Partition>
+      places_;  // key: edge id, other: position; spills on its own, from the writing thread
 
   uint64_t num_edges_ = 0, added_loops_ = 0;
   uint64_t open_node_ = 0;  // the node whose end in indptr is not written yet

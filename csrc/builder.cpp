@@ -11,12 +11,13 @@
 namespace gz {
 namespace {
 
-// How the budget is shared out. Parsers and readers get what is left.
+// How the budget is shared out: what is held while edges arrive (and while they are sorted), and what a group
+// of buckets takes. Parsers need their memory only before groups do.
 size_t held_share(uint64_t memory, bool undirected) {
-  return memory * 45 / 100 / (undirected ? 2 : 1);
+  return memory / 5 * 4 / (undirected ? 2 : 1);
 }
 size_t group_share(uint64_t memory) {
-  return memory / 4;
+  return memory / 6;
 }
 size_t split_share(uint64_t memory) {
   return memory / 12;
@@ -72,7 +73,9 @@ Builder::Builder(BuildOptions options) : options_(std::move(options)) {
   }
 }
 
-Builder::~Builder() = default;
+Builder::~Builder() {
+  if (writing_.valid()) writing_.wait();
+}
 
 Builder::Prepared Builder::prepare(const EdgeBatch& batch, uint64_t first_id) const {
   RecordBatch r{.count = batch.count,
@@ -136,7 +139,7 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
     throw std::invalid_argument("undirected edges and added self loops need the same nodes at both ends");
   uint64_t most = edges_->count() + (reverses_ ? reverses_->count() : 0);
   if (options_.rules.self_loops == SelfLoops::kAdd) most += num_nodes;
-  out_ = std::make_unique<Output>(path, options_, spill_, num_nodes, num_other, num_input_, most,
+  out_ = std::make_unique<Output>(path, options_, num_nodes, num_other, num_input_, most,
                                   options_.rules.plain(), columns);
   const unsigned shift =
       std::max({edges_->min_shift(), reverses_ ? reverses_->min_shift() : 0, shift_for(num_nodes)});
@@ -157,15 +160,19 @@ void Builder::begin(const std::string& path, uint64_t num_nodes, uint64_t num_ot
 // Sorts and writes the next group of buckets. False when the level has none left.
 bool Builder::edges_step(Level& level) {
   if (level.next >= level.buckets) return false;
-  const uint64_t limit = group_share(options_.memory);
+  const uint64_t limit =
+      group_share(options_.memory) / 2;  // one group is being sorted while another is written
+  const size_t read_step =
+      std::clamp<size_t>(options_.memory / 64 / (16 + layout_.tail_bytes()), 64, size_t{1} << 17);
   std::vector<BucketJob> jobs;
   uint64_t memory = 0;
   for (; level.next < level.buckets; ++level.next) {
-    const BucketJob job = level.job(level.next);
+    BucketJob job = level.job(level.next);
+    job.read_step = read_step;
     const uint64_t nodes = job.nodes_end - job.nodes_begin;
     const uint64_t need = bucket_memory(job.count(), nodes, layout_, out_->wide_indices(), options_.rules);
     const bool can_split = nodes > 1 || (options_.rules.sort_by_id && job.others_end - job.others_begin > 1);
-    // Splitting pays once the records themselves are the burden, not the fixed cost of a bucket.
+    // Below this many records a split costs more than it saves.
     if (need > limit && can_split && job.count() > 64) {
       if (!jobs.empty()) break;
       ++level.next;
@@ -181,8 +188,14 @@ bool Builder::edges_step(Level& level) {
     for (; i < end; ++i)
       results[i] = sort_bucket(jobs[i], options_.rules, out_->wide_indices(), out_->track_inputs());
   });
-  out_->append(results);
+  wait_for_writer();
+  writing_ = std::async(std::launch::async,
+                        [this, results = std::move(results)]() mutable { out_->append(results); });
   return true;
+}
+
+void Builder::wait_for_writer() {
+  if (writing_.valid()) writing_.get();
 }
 
 // Partitions the records of a bucket anew, by finer ranges, and works through the result.
@@ -198,17 +211,15 @@ void Builder::split(const BucketJob& job) {
     std::vector<uint64_t> key(step), other(step), seq(layout_.has_seq ? step : 0);
     std::vector<char> payload(step * layout_.payload);
     from.read(job.bucket, job.shift, step, [&](const Segment& s) {
-      const size_t bytes = layout_.bytes(s.wide);
       for (size_t i = 0; i < s.count; ++i) {
-        const char* r = s.data + i * bytes;
-        const uint64_t a = load_id(r, s.wide, 0) + job.key_base;
-        const uint64_t b = job.by_other ? job.nodes_begin : load_id(r, s.wide, 1);
+        const uint64_t a = s.key(i) + job.key_base;
+        const uint64_t b = job.by_other ? job.nodes_begin : s.other(i);
         const uint64_t node = job.by_other ? b : a, far_end = job.by_other ? a : b;
         key[i] = (by_other ? far_end : node) - base;
         other[i] = by_other ? node : far_end;
-        if (layout_.has_seq) seq[i] = load_u64(r + layout_.seq_offset(s.wide));
+        if (layout_.has_seq) seq[i] = load_u64(s.tail(i));
         if (layout_.payload)
-          std::memcpy(payload.data() + i * layout_.payload, r + layout_.payload_offset(s.wide),
+          std::memcpy(payload.data() + i * layout_.payload, s.tail(i) + layout_.payload_offset(),
                       layout_.payload);
       }
       to->add(to->make_block({.count = s.count,
@@ -244,6 +255,7 @@ bool Builder::step() {
       throw std::logic_error("step() called before begin()");
     case Phase::kEdges:
       if (edges_step(*top_)) return true;
+      wait_for_writer();
       edges_.reset();
       reverses_.reset();
       out_->end_edges();
@@ -271,10 +283,10 @@ double Builder::progress() const {
 }
 
 uint64_t Builder::num_edges() const {
-  return out_ ? out_->num_edges() : 0;
+  return phase_ > Phase::kEdges ? out_->num_edges() : 0;
 }
 uint64_t Builder::num_edge_ids() const {
-  return out_ ? out_->num_edge_ids() : num_input_;
+  return phase_ > Phase::kEdges ? out_->num_edge_ids() : num_input_;
 }
 
 }  // namespace gz

@@ -12,6 +12,7 @@
 //   then   alias tables (from the weights just written) and edge_positions (partitioned by edge id)
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -89,8 +90,8 @@ class Builder {
   enum class Phase { kAdding, kEdges, kAlias, kPositions, kDone };
 
   bool edges_step(Level& level);
+  void wait_for_writer();
   void split(const BucketJob& job);
-  void finish_file();
 
   BuildOptions options_;
   RecordLayout layout_;
@@ -100,6 +101,7 @@ class Builder {
   Phase phase_ = Phase::kAdding;
   std::unique_ptr<Level> top_;
   std::unique_ptr<Output> out_;
+  std::future<void> writing_;  // the last group, on its way to the file while the next is sorted
 };
 
 // Adds to `out` the edges of a finished `in` topology, transposed: the ids of `out` are then positions in

@@ -26,4 +26,12 @@ void check_ids(const int64_t* ids, size_t size, uint64_t limit, const char* what
                             ", numbered from 0");
 }
 
+size_t checked_product(size_t a, size_t b) {
+  size_t product;
+  if (__builtin_mul_overflow(a, b, &product))
+    throw std::length_error("a result of " + std::to_string(a) + " x " + std::to_string(b) +
+                            " items is too large");
+  return product;
+}
+
 }  // namespace gz

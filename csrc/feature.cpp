@@ -1,5 +1,6 @@
 #include "feature.h"
 
+#include "check.h"
 #include "error.h"
 #include "gather.h"
 
@@ -10,7 +11,7 @@ std::shared_ptr<Feature> make(std::shared_ptr<Mapping> mapping, uint64_t offset,
                               std::vector<uint64_t> shape) {
   auto f = std::make_shared<Feature>();
   f->row_bytes = dtype_bytes(dtype);
-  for (size_t d = 1; d < shape.size(); ++d) f->row_bytes *= shape[d];
+  for (size_t d = 1; d < shape.size(); ++d) f->row_bytes = checked_product(f->row_bytes, shape[d]);
   f->mapping = std::move(mapping);
   f->offset = offset;
   f->dtype = dtype;

@@ -38,10 +38,14 @@ std::shared_ptr<Mapping> Mapping::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail(errno, path, "open");
   struct stat st;
-  if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-    const int code = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+  if (::fstat(fd, &st) != 0) {
+    const int code = errno;
     ::close(fd);
-    fail(code, path, "map (not a regular file)");
+    fail(code, path, "read the size");
+  }
+  if (!S_ISREG(st.st_mode)) {
+    ::close(fd);
+    fail(S_ISDIR(st.st_mode) ? EISDIR : EINVAL, path, "map (not a regular file)");
   }
   return std::shared_ptr<Mapping>(new Mapping(path, fd, static_cast<uint64_t>(st.st_size)));
 }

@@ -1,15 +1,16 @@
 // Numbers the nodes of a sample in the order they are first seen, on all threads, with a result that does not
 // depend on how many there are.
 //
-// The table is split into parts by hash; in each pass one thread owns a part, so no slot is ever written by
-// two. A batch of candidates is numbered in four passes:
-//   1. each part scans all candidates and inserts its own, remembering the index of the first occurrence and
-//      marking it as new;
+// The table is split into parts by hash; one thread owns a part, so no slot is ever written by two. A batch
+// of candidates is numbered in three passes:
+//   1. each part scans all candidates and looks its own up, once: a first occurrence is inserted and marked
+//   as new, of
+//      any other it is noted where the first one stands;
 //   2. the marks are packed into bits with running counts, so that "how many new ones stand before i" is one
 //   lookup;
-//   3. new nodes are appended in that order;
-//   4. every candidate is looked up and replaced by its number.
-// Lookups go in small blocks whose slots are prefetched: the table rarely fits the cache, the misses overlap.
+//   3. every candidate is replaced by its number, and new nodes are appended in that order.
+// Lookups go in small blocks, prefetched one block ahead: the table rarely fits the cache, the misses
+// overlap.
 #pragma once
 
 #include <bit>
@@ -52,6 +53,7 @@ class NodeTable {
     if (count >= kNew) throw std::length_error("a hop of 2^31 or more edges; use smaller batches or fanouts");
     is_new_.resize((count + 63) / 64 * 64);
     std::memset(is_new_.data(), 0, is_new_.size());
+    found_.resize(count);
     const size_t grain = count < kSerialBelow ? parts_.size() : 1;
     parallel_for(parts_.size(), grain, [&](size_t begin, size_t end) {
       for (size_t p = begin; p < end; ++p) insert_part(p, count, key, !final);
@@ -63,14 +65,18 @@ class NodeTable {
     parallel_for(words_.size(), kSerialBelow / 64, [&](size_t begin, size_t end) {
       for (size_t w = begin; w < end; ++w) {
         uint32_t rank = ranks_[w];
-        for (uint64_t bits = words_[w]; bits; bits &= bits - 1)
-          append(rank++, w * 64 + std::countr_zero(bits));
+        for (uint64_t bits = words_[w]; bits; bits &= bits - 1, ++rank) {
+          const size_t i = w * 64 + std::countr_zero(bits);
+          append(rank, i);
+          number(i, first_local + rank);
+        }
+        const size_t here = std::min<size_t>(64, count - w * 64);
+        for (uint64_t bits = ~words_[w] & (~uint64_t{0} >> (64 - here)); bits; bits &= bits - 1) {
+          const size_t i = w * 64 + std::countr_zero(bits);
+          const uint32_t value = found_[i];
+          number(i, value >= kNew ? first_local + rank_of(value & ~kNew) : value);
+        }
       }
-    });
-    parallel_for(count, kSerialBelow, [&](size_t begin, size_t end) {
-      in_blocks(begin, end, key, [&](size_t i, const Slot& slot) {
-        number(i, slot.value >= kNew ? first_local + rank_of(slot.value & ~kNew) : slot.value);
-      });
     });
     if (final) return;
     parallel_for(parts_.size(), grain, [&](size_t begin, size_t end) {
@@ -130,30 +136,47 @@ class NodeTable {
   // The top bits choose the slot, the ones below them the part.
   size_t part_of(uint64_t h) const { return ((h & 0xFFFFFFFF) * parts_.size()) >> 32; }
 
+  struct Pending {
+    uint64_t hash;
+    uint32_t index;
+  };
+
   template <class KeyOf>
   void insert_part(size_t p, size_t count, KeyOf&& key, bool remember) {
     Part& part = parts_[p];
     part.fresh.clear();
     part.reserve(part.count + count / parts_.size());  // growing is dear: as if all were new
-    uint32_t index[kBlock + 1];
-    for (size_t at = 0; at < count;) {
+    Pending blocks[2][kBlock + 1];
+    size_t waiting = 0;  // entries of the block whose slots are on their way
+    for (size_t at = 0, turn = 0; at < count || waiting; turn ^= 1) {
+      Pending* const block = blocks[turn];
       size_t n = 0;
       for (; at < count && n < kBlock; ++at) {  // this part's own, without a branch to mispredict
-        index[n] = static_cast<uint32_t>(at);
         const uint64_t h = hash(key(at));
-        __builtin_prefetch(part.home(h), 1);
+        block[n] = {h, static_cast<uint32_t>(at)};
         n += part_of(h) == p;
       }
-      part.reserve(part.count + n);
-      for (size_t j = 0; j < n; ++j) {
-        const Key k = key(index[j]);
-        Slot& slot = part.find(hash(k), k);
-        if (slot.value != kEmpty) continue;
-        slot = {k, kNew | index[j]};
-        is_new_[index[j]] = 1;
-        if (remember) part.fresh.push_back(&slot);
-        ++part.count;
+      for (size_t j = 0; j < n; ++j) __builtin_prefetch(part.home(block[j].hash), 1);
+      insert_block(part, blocks[turn ^ 1], waiting, key, remember);
+      waiting = n;
+    }
+  }
+
+  template <class KeyOf>
+  void insert_block(Part& part, const Pending* block, size_t n, KeyOf&& key, bool remember) {
+    part.reserve(part.count + n);
+    for (size_t j = 0; j < n; ++j) {
+      const uint32_t i = block[j].index;
+      const Key k = key(i);
+      Slot& slot = part.find(block[j].hash, k);
+      if (slot.value != kEmpty) {
+        found_[i] = slot.value;
+        continue;
       }
+      slot = {k, kNew | i};
+      is_new_[i] = 1;
+      if (remember) part.fresh.push_back(&slot);
+      ++part.count;
     }
   }
 
@@ -180,22 +203,9 @@ class NodeTable {
            static_cast<uint32_t>(std::popcount(words_[i / 64] & ((uint64_t{1} << (i % 64)) - 1)));
   }
 
-  template <class KeyOf, class Fn>
-  void in_blocks(size_t begin, size_t end, KeyOf&& key, Fn&& fn) const {
-    uint64_t hashes[kBlock];
-    for (size_t at = begin; at < end; at += kBlock) {
-      const size_t n = std::min(kBlock, end - at);
-      for (size_t j = 0; j < n; ++j) {
-        hashes[j] = hash(key(at + j));
-        __builtin_prefetch(parts_[part_of(hashes[j])].home(hashes[j]));
-      }
-      for (size_t j = 0; j < n; ++j)
-        fn(at + j, parts_[part_of(hashes[j])].find(hashes[j], static_cast<Key>(key(at + j))));
-    }
-  }
-
   std::vector<Part> parts_;
-  PooledArray<uint8_t> is_new_;
+  PooledArray<uint8_t> is_new_;  // per candidate
+  PooledArray<uint32_t> found_;  // per candidate that is not new: the value it met
   PooledArray<uint64_t> words_;
   PooledArray<uint32_t> ranks_;
 };

@@ -7,8 +7,9 @@
 // the shift grows, and a bucket of the wider kind is simply a range of neighbouring narrow ones. Within a
 // bucket, records of equal key keep the order in which they arrived.
 //
-// A record is key, other (4 bytes each, or 8 each in a block where an id needs more), then, if asked for, an
-// 8-byte sequence number, then a payload of fixed size.
+// A record is the key (only what lies below the bucket's first key), the other id, each in as few bytes as
+// its block needs, then, if asked for, an 8-byte sequence number, then a payload of fixed size. Small records
+// matter more than aligned ones: they decide whether an edge list fits the budget or goes through the disk.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,20 @@ class SpillFile {
   uint64_t end_ = 0;
 };
 
+// What follows the two ids in a record.
 struct RecordLayout {
   bool has_seq = false;
   size_t payload = 0;
 
-  size_t seq_offset(bool wide) const { return wide ? 16 : 8; }
-  size_t payload_offset(bool wide) const { return seq_offset(wide) + (has_seq ? 8 : 0); }
-  size_t bytes(bool wide) const { return payload_offset(wide) + payload; }
+  size_t payload_offset() const { return has_seq ? 8 : 0; }
+  size_t tail_bytes() const { return payload_offset() + payload; }
+};
+
+// How many bytes the two ids of a record take.
+struct IdBytes {
+  uint8_t key = 0;
+  uint8_t other = 0;
+  size_t total() const { return size_t{key} + other; }
 };
 
 // Records to add. Ids are 32 or 64 bits wide as the flag says. seq is first_seq + i, or seqs[i] where given.
@@ -55,11 +63,25 @@ struct RecordBatch {
   const char* payload = nullptr;
 };
 
-// Records of one bucket from one run or block, as they lie.
+inline uint64_t load_u64(const char* p) {
+  uint64_t v;
+  __builtin_memcpy(&v, p, 8);
+  return v;
+}
+
+// Records that share a bucket, as they lie. At least 8 readable bytes follow the last one.
 struct Segment {
   const char* data;
   size_t count;
-  bool wide;
+  uint64_t key_base;
+  uint64_t key_mask, other_mask;
+  size_t stride;
+  uint8_t key_bytes;
+  uint8_t id_bytes;
+
+  uint64_t key(size_t i) const { return key_base + (load_u64(data + i * stride) & key_mask); }
+  uint64_t other(size_t i) const { return load_u64(data + i * stride + key_bytes) & other_mask; }
+  const char* tail(size_t i) const { return data + i * stride + id_bytes; }  // sequence number, payload
 };
 
 class Partition {
@@ -70,7 +92,7 @@ class Partition {
     Buffer data;
     std::vector<uint32_t> starts;  // by bucket, in records; one more than there are buckets
     unsigned shift = 0;
-    bool wide = false;
+    IdBytes ids;
     uint64_t max_key = 0, max_other = 0;
     size_t count() const { return starts.empty() ? 0 : starts.back(); }
   };
@@ -93,8 +115,6 @@ class Partition {
   // For reading: buckets of 2^shift keys. `shift` must be at least min_shift().
   unsigned min_shift() const { return shift_; }
   uint64_t count_in(uint64_t bucket, unsigned shift) const;
-  // Bytes the bucket's records take when read.
-  uint64_t bytes_in(uint64_t bucket, unsigned shift) const;
   // Calls fn with the bucket's segments in arrival order; those of runs are read in pieces of at most `step`
   // records.
   void read(uint64_t bucket, unsigned shift, size_t step,
@@ -104,11 +124,14 @@ class Partition {
 
  private:
   struct Run {
-    uint64_t offset;
+    uint64_t offset = 0;
     std::vector<uint64_t> starts;
-    unsigned shift;
-    bool wide;
+    unsigned shift = 0;
+    IdBytes ids;
   };
+  template <class Starts>
+  void emit(const Starts& starts, unsigned own_shift, IdBytes ids, uint64_t first, uint64_t last,
+            const char* data, const std::function<void(const Segment&)>& fn) const;
 
   std::shared_ptr<SpillFile> spill_;
   RecordLayout layout_;
@@ -123,22 +146,5 @@ class Partition {
 // The smallest shift that splits keys below `limit` into at most kMaxBuckets buckets.
 inline constexpr unsigned kMaxBuckets = 1024;
 unsigned shift_for(uint64_t limit);
-
-// Field access for one segment.
-inline uint64_t load_id(const char* record, bool wide, int which) {
-  if (wide) {
-    uint64_t v;
-    __builtin_memcpy(&v, record + which * 8, 8);
-    return v;
-  }
-  uint32_t v;
-  __builtin_memcpy(&v, record + which * 4, 4);
-  return v;
-}
-inline uint64_t load_u64(const char* p) {
-  uint64_t v;
-  __builtin_memcpy(&v, p, 8);
-  return v;
-}
 
 }  // namespace gz

@@ -13,8 +13,8 @@ namespace gz {
 namespace {
 
 constexpr size_t kChunk = 512;  // frontier nodes per task
-constexpr size_t kAhead = 16;   // how far ahead indptr is prefetched
-constexpr size_t kBlock = 512;  // picks whose neighbours are in flight together
+constexpr size_t kAhead = 64;   // how far ahead indptr is prefetched
+constexpr size_t kLag = 96;     // picks between the prefetch of a neighbour and its use
 
 uint64_t node_stream(const Frontier& f, size_t i, uint64_t stream) {
   const uint64_t key = fold(stream, static_cast<uint64_t>(f.nodes[i]));
@@ -245,11 +245,11 @@ void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const Pic
           __builtin_prefetch(indices + p[j]);
           out.owners[at + j] = first + static_cast<int64_t>(i);
         }
-        const size_t ready = at + count;
-        if (ready - done >= kBlock || i + 1 == to) {
-          read_neighbours(t, indices, positions + done, out.neighbours.data() + done, ready - done);
-          done = ready;
-        }
+        // Neighbours are read kLag picks behind their prefetch, so that every read has had time to arrive.
+        const size_t picked = at + count;
+        const size_t ready = i + 1 == to ? picked : std::max(done, picked - std::min(picked, kLag));
+        read_neighbours(t, indices, positions + done, out.neighbours.data() + done, ready - done);
+        done = ready;
       }
     });
   });

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "buffer.h"
@@ -52,6 +53,7 @@ class PooledArray {
   explicit PooledArray(size_t size) { resize(size); }
 
   void resize(size_t size) {  // keeps what was there
+    if (size > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
     if (size * sizeof(T) > buffer_.capacity()) {
       PooledBuffer larger(size * sizeof(T));
       if (size_) std::memcpy(larger.data(), buffer_.data(), size_ * sizeof(T));

@@ -138,7 +138,10 @@ void check_request(const std::vector<uint64_t>& num_nodes, const std::vector<Sam
     if ((e.edge_time || e.node_time) && !options.disjoint)
       throw std::invalid_argument("sampling by time needs disjoint=True: each seed has a time of its own");
   }
+  size_t num_seeds = 0;
   for (const auto& s : seeds) {
+    num_seeds += s.size;
+    if (num_seeds >= size_t{1} << 31) throw std::length_error("2^31 or more seeds; use smaller batches");
     if (s.type >= num_nodes.size()) throw std::invalid_argument("seeds name a node type that is not there");
     check_ids(s.nodes, s.size, num_nodes[s.type], "seed");
   }

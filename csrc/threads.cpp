@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -76,7 +77,11 @@ class Pool {
     const int wanted = job.helpers_wanted;
     {
       std::lock_guard lock(mutex_);
-      while (static_cast<int>(workers_.size()) < wanted) workers_.emplace_back([this] { work(); });
+      try {
+        while (static_cast<int>(workers_.size()) < wanted) workers_.emplace_back([this] { work(); });
+      } catch (const std::system_error&) {
+        // The system grants no more threads: those there are, and this one, do the work.
+      }
       jobs_.push_back(&job);
       posted_.fetch_add(1, std::memory_order_release);
     }

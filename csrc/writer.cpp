@@ -10,7 +10,6 @@
 
 #include "error.h"
 #include "hash.h"
-#include "threads.h"
 
 namespace gz {
 namespace {
@@ -116,23 +115,23 @@ void SectionWriter::append(const std::vector<Span>& spans) {
   };
   const size_t first_hash = hashes_.size();
   hashes_.resize(first_hash + chunks);
-  parallel_for(chunks, 1, [&](size_t c, size_t last) {
-    std::vector<char> scratch;
-    for (; c < last; ++c) {
-      const size_t begin = c * kHashChunk, end = begin + kHashChunk;
-      const size_t i = std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin() - 1;
-      const char* p;
-      if (starts[i + 1] >= end) {
-        p = static_cast<const char*>(all[i].data) + (begin - starts[i]);
-      } else {
-        scratch.resize(kHashChunk);
-        copy_out(begin, end, scratch.data());
-        p = scratch.data();
-      }
-      hashes_[first_hash + c] = xxh64(p, kHashChunk);
-      file_->write_at(section_.offset + written_ + begin, p, kHashChunk);
+  // One thread writes: the kernel lets only one at a time into a file anyway, and the others have edges to
+  // sort.
+  std::vector<char> scratch;
+  for (size_t c = 0; c < chunks; ++c) {
+    const size_t begin = c * kHashChunk, end = begin + kHashChunk;
+    const size_t i = std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin() - 1;
+    const char* p;
+    if (starts[i + 1] >= end) {
+      p = static_cast<const char*>(all[i].data) + (begin - starts[i]);
+    } else {
+      scratch.resize(kHashChunk);
+      copy_out(begin, end, scratch.data());
+      p = scratch.data();
     }
-  });
+    hashes_[first_hash + c] = xxh64(p, kHashChunk);
+    file_->write_at(section_.offset + written_ + begin, p, kHashChunk);
+  }
   std::vector<char> rest(total - chunks * kHashChunk);
   copy_out(chunks * kHashChunk, total, rest.data());
   tail_ = std::move(rest);

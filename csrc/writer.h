@@ -41,8 +41,7 @@ struct Span {
   size_t bytes;
 };
 
-// Appends bytes to one section and computes its TreeHash. Whole 4 MiB chunks are hashed and written on all
-// threads.
+// Appends bytes to one section and computes its TreeHash.
 class SectionWriter {
  public:
   SectionWriter(std::shared_ptr<OutFile> file, uint64_t offset, DType dtype);

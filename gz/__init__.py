@@ -2,8 +2,10 @@
 
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
 from gz._ingest import ingest
+from gz.convert import convert_csv_to_gd, convert_csv_to_gl
 from gz.feature import FeatureStore
 from gz.graph import Graph, Sample
+from gz.id_map import IdMap
 from gz.store import HeteroSample, Store
 from gz.store import open_store as open
 
@@ -14,9 +16,12 @@ __all__ = [
     "FormatError",
     "Graph",
     "HeteroSample",
+    "IdMap",
     "InputError",
     "Sample",
     "Store",
+    "convert_csv_to_gd",
+    "convert_csv_to_gl",
     "ingest",
     "num_threads",
     "open",

@@ -21,7 +21,7 @@ EdgeType = tuple[str, str, str]
 
 @dataclass
 class ColumnEntry:
-    """Where a column lies: a .gd file of the store, or an adopted .npy (absolute, or relative to the store)."""
+    """Where a column lies: a .gd file of the store, or an adopted .npy (absolute or relative path)."""
 
     file: str | None = None
     npy: str | None = None
@@ -162,7 +162,7 @@ class _Checker:
         )
 
     def edge(self, d: Any, nodes: dict[str, NodeEntry]) -> EdgeEntry:
-        t = d.get("type") if isinstance(d, dict) else None
+        t: Any = d.get("type") if isinstance(d, dict) else None
         if not (isinstance(t, list) and len(t) == 3 and all(isinstance(s, str) for s in t)):
             self.fail(f"an edge type must be a list of three names, not {t!r}")
         where = f"edge type {tuple(t)!r}"

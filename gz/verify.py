@@ -43,6 +43,8 @@ def _store(store: Store) -> Iterator[Check]:
             path = str(column.path(store.path))
             yield path, partial(_all, _file(path)[1], partial(_split, store, name, t))
         if node.id_map is not None:
+            for file in sorted(v for v in node.id_map.values() if str(v).endswith(".gd")):
+                yield _file(os.path.join(store.path, file))
             yield f"{store.path} (ids of {t!r})", partial(_id_map, store, t)
     for edge in store.manifest.edges:
         for direction, file in (("in", edge.in_file), ("out", edge.out_file)):

@@ -5,9 +5,20 @@ from __future__ import annotations
 import os
 import re
 
+import numpy as np
 import pytest
 
 PAGES = ["README.md", "docs/ingest.md"]
+
+
+@pytest.fixture
+def user_files(tmp_path, monkeypatch):
+    """The files the pages speak of, as a user would have them."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.csv").write_text("src,dst\n0,1\n1,2\n2,0\n")
+    np.save("x.npy", np.eye(3, dtype=np.float32))
+    np.save("labels.npy", np.array([0, 1, 0]))
+    np.save("train.npy", np.array([0, 2]))
 
 
 def python_blocks(text: str) -> list[str]:
@@ -15,13 +26,10 @@ def python_blocks(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_examples_run(page, repository, tmp_path, monkeypatch, capsys):
-    path = repository / page
-    if not path.exists():
-        pytest.fail(f"{page} is missing")
-    blocks = python_blocks(path.read_text())
+@pytest.mark.usefixtures("user_files")
+def test_examples_run(page, repository):
+    blocks = python_blocks((repository / page).read_text())
     assert blocks, f"{page} has no examples"
-    monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}
     for i, block in enumerate(blocks):
         exec(compile(block, f"{page}, example {i + 1}", "exec"), namespace)

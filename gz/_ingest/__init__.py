@@ -48,14 +48,16 @@ def ingest(
 
     Args:
         out: the store to make, a directory that does not exist yet.
-        edges: ``(src, dst)`` arrays; one array ``[2, E]`` or ``[E, 2]`` (``[2, 2]`` is read as ``[2, E]``); a CSV/TSV
-            (plain, .gz, .zst), Parquet, .npy or .npz file; a folder or a list of files; an iterator of ``(src, dst)``
-            chunks or of dicts of columns. Columns besides the two ids become edge columns.
-        features: ``{name: array | file | iterator}``, aligned with node ids; or a table file, each column its own.
+        edges: ``(src, dst)`` arrays; one array ``[2, E]`` or ``[E, 2]`` (``[2, 2]`` is read as ``[2, E]``);
+            a CSV/TSV (plain, .gz, .zst), Parquet, .npy or .npz file; a folder or a list of files; an
+            iterator of ``(src, dst)`` chunks or of dicts of columns. Further columns become edge columns.
+        features: ``{name: array | file | iterator}``, aligned with node ids; or a table file, each column
+            on its own.
         num_nodes: found from features and edges when not given. An id at or past it is an error.
-        ids: ``"dense"``: ids are 0 to N-1. ``"map"``: ids are any 64-bit integers or text; dense ids are assigned in the
-            order of `nodes` if given, else as first seen, and the mapping is stored.
-        undirected: add the reverse of an edge unless it is an input edge itself. It has its edge's id and columns.
+        ids: ``"dense"``: ids are 0 to N-1. ``"map"``: ids are any 64-bit integers or text; dense ids are
+            assigned in the order of `nodes` if given, else as first seen, and the mapping is stored.
+        undirected: add the reverse of an edge unless it is an input edge itself; it has its edge's id and
+            columns.
         directions: ``"in"``, or ``"both"`` to store the topology grouped by source as well.
         keep_edge_ids: keep the original edge ids; by default when there are edge columns.
         memory: what the ingest may take, as "2GB" or bytes. Larger edge lists are partitioned on disk.
@@ -66,8 +68,9 @@ def ingest(
         self_loops: ``"keep"``, ``"remove"``, or ``"add"`` (one for every node that has none).
         coalesce: of several edges with the same ends keep the first.
         neighbor_order: neighbours by ``"id"``, or in the order of the ``"input"``.
-        delimiter, header, columns, edge_columns: for text tables, found out when not given; `columns` names the two id
-            columns (or gives their positions from 0), `edge_columns` those to keep, as names or ``{name: dtype}``.
+        delimiter, header, columns, edge_columns: for tables, found out when not given; `columns` names the
+            two id columns (or gives their positions from 0), `edge_columns` those to keep, as names or
+            ``{name: dtype}``.
         on_bad_line: ``"error"``, or ``"skip"`` to leave bad lines out and count them.
         spec: a TOML file or a dict for heterogeneous graphs and many files (docs/ingest.md).
         adopt: use .npy features where they lie instead of copying them.
@@ -82,10 +85,20 @@ def ingest(
     """
     start = time.monotonic()
     options = {
-        "undirected": undirected, "directions": directions, "keep_edge_ids": keep_edge_ids, "edge_features": edge_features,
-        "weight": weight, "self_loops": self_loops, "coalesce": coalesce, "neighbor_order": neighbor_order,
-        "delimiter": delimiter, "header": header, "columns": columns, "edge_columns": edge_columns, "on_bad_line": on_bad_line,
-    }  # fmt: skip
+        "undirected": undirected,
+        "directions": directions,
+        "keep_edge_ids": keep_edge_ids,
+        "edge_features": edge_features,
+        "weight": weight,
+        "self_loops": self_loops,
+        "coalesce": coalesce,
+        "neighbor_order": neighbor_order,
+        "delimiter": delimiter,
+        "header": header,
+        "columns": columns,
+        "edge_columns": edge_columns,
+        "on_bad_line": on_bad_line,
+    }
     budget = parse_memory(memory)
     plan: Spec
     if spec is not None:

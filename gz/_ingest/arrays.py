@@ -32,7 +32,7 @@ def is_array(obj: Any) -> bool:
 
 
 def as_numpy(obj: Any) -> tuple[np.ndarray, str]:
-    """The array and its dtype name. Torch tensors come as they are, bfloat16 included, without importing torch."""
+    """The array and its dtype name. Torch tensors come as they are, bfloat16 included."""
     if isinstance(obj, np.ndarray):
         return obj, obj.dtype.name
     if type(obj).__module__.split(".")[0] == "torch":
@@ -87,7 +87,8 @@ def check_ids(a: np.ndarray, where: str, first_row: int, limit: int | None, what
     if a.dtype.kind == "i" and a.min() < 0:
         i = int((a < 0).argmax())
         raise InputError(
-            f'{where}, row {first_row + i}: {what} id {a[i]} is negative; node ids start at 0 (ids="map" takes any integer)'
+            f"{where}, row {first_row + i}: {what} id {a[i]} is negative; node ids start at 0 "
+            '(ids="map" takes any integer)'
         )
     top = int(a.max())
     bound = limit if limit is not None else 1 << 62

@@ -23,8 +23,9 @@ _CHUNK_BYTES = 16 << 20
 
 
 def open_column(name: str, value: Any, base: str = "") -> Table:
-    """A table whose columns together make up the column `name`. `value`: an array, a file, an iterator of chunks, or
-    {"file": ..., "columns": [...], "dtype": ..., "member": ..., "delimiter": ..., "header": ...}."""
+    """A table whose columns together make up the column `name`. `value`: an array, a file, an iterator of
+    chunks, or {"file": ..., "columns": [...], "dtype": ..., "member": ..., "delimiter": ..., "header": ...}.
+    """
     options: dict[str, Any] = {}
     if isinstance(value, dict):
         options = dict(value)
@@ -118,7 +119,8 @@ def write_column(
     for rows in rows_of(table, column):
         if rows.shape[1:] != column.shape:
             raise InputError(
-                f"{table.name}: rows from {count} on have shape {rows.shape[1:]}, the first had {column.shape}"
+                f"{table.name}: rows from {count} on have shape {rows.shape[1:]}, the first had "
+                f"{column.shape}"
             )
         writer.append(rows)
         count += len(rows)
@@ -136,7 +138,7 @@ def _wrong_rows(table: Table, rows: int, expected: int, more: str = "") -> Input
 
 def adoptable(value: Any, base: str = "") -> str | None:
     """The absolute path of an .npy that can serve as a column where it lies, or None."""
-    path = value.get("file") if isinstance(value, dict) and set(value) <= {"file"} else value
+    path: Any = value.get("file") if isinstance(value, dict) and set(value) <= {"file"} else value
     if not is_path(path):
         return None
     full = os.path.abspath(os.path.join(base, os.path.expanduser(os.fspath(path))))
@@ -146,7 +148,8 @@ def adoptable(value: Any, base: str = "") -> str | None:
     little = a.dtype.byteorder in "<|" or (a.dtype.byteorder == "=" and np.little_endian)
     if a.fortran or not little or a.dtype.name not in STORABLE or not a.shape:
         raise InputError(
-            f"{full}: cannot be adopted where it lies ({a.dtype}, {'Fortran' if a.fortran else 'C'} order, shape {a.shape}); "
+            f"{full}: cannot be adopted where it lies ({a.dtype}, "
+            f"{'Fortran' if a.fortran else 'C'} order, shape {a.shape}); "
             "leave out adopt=True and it is copied"
         )
     return full
@@ -182,7 +185,7 @@ def split_ids(name: str, value: Any, num_nodes: int, base: str) -> np.ndarray:
     table = open_column(name, value, base)
     parts = [np.asarray(next(iter(c.columns.values()))) for c in table.chunks(1 << 20)]
     ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    if ids.ndim == 2 and ids.shape[1] == 1:
+    if ids.ndim == 2 and ids.shape[-1] == 1:
         ids = ids[:, 0]
     if ids.ndim != 1:
         raise InputError(f"split {name!r}: has shape {ids.shape}; give node ids, or a mask over the nodes")

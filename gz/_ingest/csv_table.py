@@ -111,7 +111,7 @@ def _number(s: str) -> bool:
 
 
 def _find_delimiter(lines: list[str]) -> str:
-    """The candidate that cuts every line seen into the same number of fields, at least two; else blanks; else none."""
+    """The first candidate that cuts every line seen into two fields or more; else blanks; else a comma."""
     for d in _DELIMITERS:
         counts = {len(_engine.CsvFormat(d).split(line)) for line in lines[:20]}
         if min(counts, default=0) > 1:
@@ -174,17 +174,13 @@ def guess_dtype(values: list[str], path: str, name: str) -> str:
     """int64, float32 or bool, from the first lines."""
     if values and all(v.lower() in ("true", "false") for v in values):
         return "bool"
-    kind = "int64"
-    for v in values:
-        try:
-            int(v)
-        except ValueError:
-            if not _number(v):
-                raise InputError(
-                    f"{path}: column {name!r} holds text ({v!r}), which cannot be stored; choose the columns to keep"
-                ) from None
-            kind = "float32"
-    return kind
+    if values and not _number(values[0]):
+        raise InputError(
+            f"{path}: column {name!r} holds text ({values[0]!r}), which cannot be stored; choose "
+            "the columns to keep"
+        )
+    # A value that is no number further down is the parser's to report, with its line.
+    return "int64" if all(_is_integer(v) for v in values if _number(v)) else "float32"
 
 
 class CsvTable(Table):
@@ -256,7 +252,7 @@ class CsvTable(Table):
             self._skip_bad,
             names,
         )
-        fields = record.fields or {}
+        fields: Any = record.fields or {}
         for field, c in zip(self._value_fields, self.value_columns, strict=True):
             f.add_value(field, c.dtype, int(fields[c.name][1]), c.name == self.weight)
         f.set_payload(record.itemsize)
@@ -342,6 +338,7 @@ def _default_keys(lay: Layout, path: str) -> list[int]:
     if lay.num_fields < 2:
         first = lay.names or (lay.sample[0] if lay.sample else [])
         raise InputError(
-            f"{path}, line {max(lay.lines_before, 1)}: has 1 field ({first[0] if first else ''!r}), an edge needs two"
+            f"{path}, line {max(lay.lines_before, 1)}: has 1 field "
+            f"({first[0] if first else ''!r}), an edge needs two"
         )
     return [0, 1]

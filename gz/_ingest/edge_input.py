@@ -97,7 +97,7 @@ def _named(table: Table, o: EdgeOptions) -> Table:
     """Finds the id columns of a table that has names."""
     names = [c.name for c in table.columns]
     if o.columns is not None:
-        keys = [names[c] if isinstance(c, int) and c < len(names) else c for c in o.columns]
+        keys: list[Any] = [names[c] if isinstance(c, int) and c < len(names) else c for c in o.columns]
         for k in keys:
             if k not in names:
                 raise InputError(f"{table.name}: has no column {k!r}; it has {', '.join(names)}")

@@ -39,7 +39,8 @@ class Feed:
             rows = next(self._rows, None)
             if rows is None:
                 raise InputError(
-                    f"{self.table.name}: has {self.taken + have} rows, but there are more edges (at least {self.taken + n})"
+                    f"{self.table.name}: has {self.taken + have} rows, but there are more edges "
+                    f"(at least {self.taken + n})"
                 )
             parts.append(rows)
             have += len(rows)
@@ -63,9 +64,17 @@ class EdgeJob:
         self.spec = spec
         self.memory = memory
         o = EdgeOptions(
-            tuple(spec.columns) if spec.columns is not None else None, spec.edge_columns, spec.weight, spec.delimiter, spec.header,
-            spec.on_bad_line, mapped, None, memory, base,
-        )  # fmt: skip
+            tuple(spec.columns) if spec.columns is not None else None,
+            spec.edge_columns,
+            spec.weight,
+            spec.delimiter,
+            spec.header,
+            spec.on_bad_line,
+            mapped,
+            None,
+            memory,
+            base,
+        )
         self.table: Table = open_edges(spec.edges, o)
         self.keys = o.key_names
         self.feeds = {name: Feed(name, v, base) for name, v in spec.features.items()}
@@ -97,7 +106,8 @@ class EdgeJob:
         names = [c.name for c in self.columns]
         if w not in names:
             raise InputError(
-                f"{self.table.name}: there is no edge column {w!r} to take the weight from; there are {', '.join(names) or 'none'}"
+                f"{self.table.name}: there is no edge column {w!r} to take the weight from; "
+                f"there are {', '.join(names) or 'none'}"
             )
         if self._weight_column().shape:
             raise InputError(
@@ -127,6 +137,10 @@ class EdgeJob:
             memory=self.memory,
             expected_nodes=expected_nodes,
         )
+
+    def _offset(self, name: str) -> int:
+        fields: Any = self.record.fields
+        return int(fields[name][1])
 
     # --- input
 
@@ -188,7 +202,8 @@ class EdgeJob:
     def finish_feeds(self) -> None:
         if self.feeds and self.table.skipped:
             raise InputError(
-                f"{self.table.first_skipped}: this line was skipped, so the separate edge features no longer line up with the edges"
+                f"{self.table.first_skipped}: this line was skipped, so the separate edge "
+                "features no longer line up with the edges"
             )
         for f in self.feeds.values():
             f.finish()
@@ -212,7 +227,8 @@ class EdgeJob:
             if bad.any():
                 i = int(bad.argmax())
                 raise InputError(
-                    f"{chunk.where}, row {chunk.first_row + i}: {w[i]} cannot be a weight: weights are finite and not negative"
+                    f"{chunk.where}, row {chunk.first_row + i}: {w[i]} cannot be a weight: "
+                    "weights are finite and not negative"
                 )
             if _WEIGHT in (self.record.names or ()):
                 out[_WEIGHT] = narrow
@@ -235,9 +251,7 @@ class EdgeJob:
         for c in self.columns:
             file = names.get(folder, c.name, ".gd")
             entry.columns[c.name] = manifest.ColumnEntry(file)
-            columns.append(
-                _engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self.record.fields[c.name][1])
-            )  # type: ignore[index]
+            columns.append(_engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self._offset(c.name)))
         self.builder.begin(str(root / folder / "in.gl"), num_dst, num_src, columns)
         run(self.builder, progress, "sorting edges")
         entry.num_edges = self.builder.num_edges
@@ -250,10 +264,17 @@ class EdgeJob:
     def _build_out(self, root: Path, folder: str, num_src: int, num_dst: int, progress: Progress) -> None:
         weighted = self.spec.weight is not None
         out = _engine.Builder(
-            str(root), out=True, payload=4 if weighted else 0, keep_ids=True, ids_are_in_rows=True,
-            arrives_sorted=True, sort_by_id=False, weight_offset=0 if weighted else None,
-            memory=self.memory, expected_nodes=num_src,
-        )  # fmt: skip
+            str(root),
+            out=True,
+            payload=4 if weighted else 0,
+            keep_ids=True,
+            ids_are_in_rows=True,
+            arrives_sorted=True,
+            sort_by_id=False,
+            weight_offset=0 if weighted else None,
+            memory=self.memory,
+            expected_nodes=num_src,
+        )
         progress.phase("reversing edges")
         at = 0
         while at < num_dst:

@@ -68,7 +68,7 @@ class NpyStream:
 
     def take(self, items: int) -> np.ndarray:
         out = np.empty(items, self._array.dtype)
-        view = memoryview(out.view(np.uint8).reshape(-1)) if out.nbytes else memoryview(b"")
+        view = memoryview(out.view(np.uint8).reshape(-1)) if out.nbytes else memoryview(b"")  # type: ignore[arg-type]
         at = 0
         while at < len(view):
             try:

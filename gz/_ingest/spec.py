@@ -15,9 +15,23 @@ from .columns import split_table
 
 _NODE_KEYS = {"num_nodes", "features", "splits", "ids"}
 _EDGE_KEYS = {
-    "type", "file", "edges", "columns", "edge_columns", "features", "weight", "undirected", "self_loops", "coalesce",
-    "neighbor_order", "keep_edge_ids", "directions", "delimiter", "header", "on_bad_line",
-}  # fmt: skip
+    "type",
+    "file",
+    "edges",
+    "columns",
+    "edge_columns",
+    "features",
+    "weight",
+    "undirected",
+    "self_loops",
+    "coalesce",
+    "neighbor_order",
+    "keep_edge_ids",
+    "directions",
+    "delimiter",
+    "header",
+    "on_bad_line",
+}
 _TOP_KEYS = {"nodes", "edges", "ids", "meta"} | (_EDGE_KEYS - {"type", "file", "edges", "features"})
 
 
@@ -155,22 +169,22 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
     given = spec.get("edges", [])
     if isinstance(given, dict):  # {(src, rel, dst): {...}} as people write it in Python
         given = [{"type": t, **(e if isinstance(e, dict) else {"edges": e})} for t, e in given.items()]
-    for e in given:
-        e = dict(e)
-        _known(e, _EDGE_KEYS, f"edge type {e.get('type')!r}")
-        t = e.pop("type", None)
+    for item in given:
+        item = dict(item)
+        _known(item, _EDGE_KEYS, f"edge type {item.get('type')!r}")
+        t = item.pop("type", None)
         if not (isinstance(t, (list, tuple)) and len(t) == 3 and all(isinstance(s, str) and s for s in t)):
             raise ValueError(f"an edge type is [source type, relation, destination type], not {t!r}")
-        source = e.pop("file", None)
-        source = e.pop("edges", source) if source is None else source
+        source = item.pop("file", None)
+        source = item.pop("edges", source) if source is None else source
         if source is None:
             raise ValueError(f'edge type {tuple(t)}: needs "file" or "edges"')
-        features = e.pop("features", None) or {}
+        features = item.pop("features", None) or {}
         if not isinstance(features, dict):
             features = {"edge_attr": features}
         for end in (t[0], t[2]):
             nodes.setdefault(end, NodeSpec(end))
-        edges.append(EdgeSpec((t[0], t[1], t[2]), source, features=features, **(shared | e)))
+        edges.append(EdgeSpec((t[0], t[1], t[2]), source, features=features, **(shared | item)))
     return Spec(False, nodes, edges, ids, base, dict(spec.get("meta", {})))
 
 

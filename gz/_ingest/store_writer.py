@@ -9,15 +9,18 @@ import numpy as np
 
 from gz import manifest
 from gz._engine import InputError
+from gz.id_map import IdMap
 
-from .arrays import as_numpy
+from .arrays import as_numpy, is_array
 from .columns import adoptable, open_column, split_ids, write_column
 from .edges import EdgeJob
+from .key_mapper import KeyMapper, key_chunks
 from .npy import open_array
 from .progress import Progress
 from .report import IngestReport
 from .spec import FileNames, NodeSpec, Spec
 from .tables import ArrayTable
+from .text import Text
 
 
 class StoreWriter:
@@ -38,6 +41,8 @@ class StoreWriter:
         for name, node in plan.nodes.items():
             self.entries[name] = manifest.NodeEntry(0)
             (self.root / folders[name]).mkdir(parents=True)
+            for part in ("keys", "offsets", "bytes", "hash", "dense"):  # the mapping's files come first
+                self.names.get(folders[name], f"id-{part}", ".gd")
             self._node_columns(node, folders[name])
         edges = self._mapped_edges(folders) if plan.ids == "map" else self._dense_edges()
         for name, node in plan.nodes.items():
@@ -92,9 +97,26 @@ class StoreWriter:
             entry.splits[name] = manifest.ColumnEntry(file)
 
     def _split_value(self, node: NodeSpec, name: str, value: Any) -> Any:
-        if self.plan.ids != "map":
+        """With mapped ids a split names its nodes by their original ids; a mask stays a mask."""
+        entry = self.entries[node.name]
+        if (
+            self.plan.ids != "map"
+            or entry.id_map is None
+            or (is_array(value) and as_numpy(value)[1] == "bool")
+        ):
             return value
-        return value
+        ids = IdMap(self.root, entry.id_map)
+        parts = []
+        for keys in key_chunks(value, f"split {name!r}", self.plan.base):
+            try:
+                parts.append(
+                    ids.to_dense(
+                        [keys.value(i) for i in range(len(keys))] if isinstance(keys, Text) else keys
+                    )
+                )
+            except KeyError as e:
+                raise InputError(f"split {name!r}: {e.args[0]}") from None
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     # --- edges
 
@@ -144,7 +166,32 @@ class StoreWriter:
                 self.counts[name] = n
 
     def _mapped_edges(self, folders: dict[str, str]) -> list[manifest.EdgeEntry]:
-        raise NotImplementedError
-
-
-__all__ = ["StoreWriter", "as_numpy", "np"]
+        plan = self.plan
+        jobs = [EdgeJob(e, plan.base, self.memory // 2, True) for e in plan.edges]
+        mapper = KeyMapper(plan, self.root, folders, self.memory, self.progress)
+        for node in plan.nodes.values():
+            if node.features and node.ids is None:
+                raise InputError(
+                    f'node type {node.name!r}: ids="map" with features needs nodes=, the '
+                    "original id of every row"
+                )
+        spools = mapper.read(jobs)
+        for job in jobs:
+            self._note_skipped(job)
+        for name, (count, entry) in mapper.assign().items():
+            given = self.counts[name]
+            if given is not None and given != count:
+                raise InputError(
+                    f"node type {name!r}: there are {count} different ids, but {given} nodes are expected"
+                )
+            self.counts[name] = count
+            self.entries[name].id_map = entry
+        entries = []
+        for job, spool in zip(jobs, spools, strict=True):
+            job.make_builder(self.root, self._count(job.spec.type[2]))
+            self.progress.phase("adding edges")
+            for a, b, payload in mapper.edges(job, spool):
+                job.builder.add(a, b, payload)
+                self.progress.update(job.builder.num_input_edges, spool.edges, " edges")
+            entries.append(self._build(job))
+        return entries

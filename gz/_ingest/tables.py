@@ -1,7 +1,7 @@
 """Tables read in chunks: arrays, .npy/.npz, Parquet, iterators. (Text tables are in csv_table.py.)
 
-A table has columns (known before the first row is read, except for an iterator, which is asked for its first chunk)
-and gives chunks: named arrays of equal length, with where they come from for messages.
+A table has columns (known before the first row is read; an iterator is asked for its first chunk) and gives
+chunks: named arrays of equal length, with where they come from for messages.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ class IteratorTable(Table):
             parts = list(raw) if isinstance(raw, (tuple, list)) or len(self._names) > 1 else [raw]
             if len(parts) != len(self._names):
                 raise InputError(
-                    f"{self.name}: the chunk at row {self._row} has {len(parts)} parts, expected {', '.join(self._names)}"
+                    f"{self.name}: the chunk at row {self._row} has {len(parts)} parts, expected "
+                    f"{', '.join(self._names)}"
                 )
             raw = dict(zip(self._names, parts, strict=True))
         table = ArrayTable(raw, f"{self.name}, the chunk at row {self._row}")
@@ -174,7 +175,8 @@ class IteratorTable(Table):
             got = {k: a.shape[1:] for k, a in chunk.columns.items()}
             if got != expected:
                 raise InputError(
-                    f"{self.name}: the chunk at row {chunk.first_row} has columns {got}, the first had {expected}"
+                    f"{self.name}: the chunk at row {chunk.first_row} has columns {got}, the "
+                    f"first had {expected}"
                 )
             for at in range(0, chunk.rows, rows):
                 part = {k: a[at : at + rows] for k, a in chunk.columns.items()}

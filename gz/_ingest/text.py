@@ -29,7 +29,10 @@ class Text:
 
     @staticmethod
     def of(values: Iterable[Any]) -> Text:
-        encoded = [str(v).encode() for v in values]
+        return Text.of_bytes([v if isinstance(v, bytes) else str(v).encode() for v in values])
+
+    @staticmethod
+    def of_bytes(encoded: list[Any]) -> Text:
         offsets = np.zeros(len(encoded) + 1, np.uint64)
         np.cumsum([len(e) for e in encoded], out=offsets[1:], dtype=np.uint64)
         return Text(offsets, np.frombuffer(b"".join(encoded), np.uint8))

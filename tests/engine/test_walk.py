@@ -160,6 +160,14 @@ def test_a_start_outside_the_graph_is_named(tmp_path):
         graph.neighbors(9)
 
 
+def test_a_result_no_memory_could_hold_is_refused(tmp_path):
+    graph = store_of(path(3), tmp_path).graph()
+    for call in (graph.batch_random_walk, graph.batch_random_fanout):
+        for size in (2**61, 2**62, 2**63 - 1):
+            with pytest.raises((MemoryError, ValueError)):
+                call([0] * 8, size)
+
+
 def test_degrees_and_neighbours_agree_with_numpy(tmp_path):
     edges = random_edges(70, 500)
     graph = store_of(edges, tmp_path).graph()

@@ -1,0 +1,113 @@
+#include "induced.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "rng.h"
+#include "threads.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kChunk = 32;   // frontier nodes per task
+constexpr size_t kBlock = 256;  // neighbours whose slots are in flight together
+
+// (tree, node) -> first place. Written once, then only read.
+class PlaceTable {
+ public:
+  explicit PlaceTable(const ChosenNodes& nodes) : nodes_(nodes) {
+    if (nodes.size >= kNone) throw std::invalid_argument("too many nodes in one sample; use smaller batches");
+    const size_t slots = std::bit_ceil(std::max<size_t>(16, nodes.size * 2));
+    shift_ = 64 - std::countr_zero(slots);
+    slots_.resize(slots);
+    std::fill(slots_.begin(), slots_.end(), kNone);
+    for (size_t i = 0; i < nodes.size; ++i) {
+      uint32_t& slot = slots_[find(nodes.ids[i], batch(i))];
+      if (slot == kNone) slot = static_cast<uint32_t>(i);
+    }
+  }
+
+  void prefetch(int64_t node, int64_t tree) const { __builtin_prefetch(&slots_[home(node, tree)]); }
+  // -1 when the node was not chosen.
+  int64_t place(int64_t node, int64_t tree) const {
+    const uint32_t slot = slots_[find(node, tree)];
+    return slot == kNone ? -1 : static_cast<int64_t>(slot);
+  }
+
+ private:
+  static constexpr uint32_t kNone = 0xFFFFFFFF;
+
+  int64_t batch(size_t i) const { return nodes_.batch ? nodes_.batch[i] : 0; }
+  size_t home(int64_t node, int64_t tree) const {
+    return fold(static_cast<uint64_t>(tree), static_cast<uint64_t>(node)) >> shift_;
+  }
+  size_t find(int64_t node, int64_t tree) const {
+    for (size_t at = home(node, tree);; at = (at + 1) & (slots_.size() - 1)) {
+      const uint32_t i = slots_[at];
+      if (i == kNone || (nodes_.ids[i] == node && batch(i) == tree)) return at;
+    }
+  }
+
+  const ChosenNodes& nodes_;
+  PooledArray<uint32_t> slots_;
+  int shift_ = 0;
+};
+
+struct Found {
+  std::vector<int64_t> neighbour, frontier, positions;
+};
+
+template <class Id>
+void scan(const Topology& t, const Id* indices, const ChosenNodes& frontier, size_t i,
+          const PlaceTable& table, Found& out) {
+  const auto range = t.edges_of(static_cast<uint64_t>(frontier.ids[i]));
+  const int64_t tree = frontier.batch ? frontier.batch[i] : 0;
+  for (uint64_t at = range.begin; at < range.end; at += kBlock) {
+    const uint64_t end = std::min<uint64_t>(range.end, at + kBlock);
+    for (uint64_t e = at; e < end; ++e) table.prefetch(static_cast<int64_t>(indices[e]), tree);
+    for (uint64_t e = at; e < end; ++e) {
+      const int64_t place = table.place(static_cast<int64_t>(indices[e]), tree);
+      if (place < 0) continue;
+      out.neighbour.push_back(place);
+      out.frontier.push_back(static_cast<int64_t>(i));
+      out.positions.push_back(static_cast<int64_t>(e));
+    }
+  }
+}
+
+}  // namespace
+
+InducedEdges induced_edges(const Topology& topology, const ChosenNodes& frontier,
+                           const ChosenNodes& neighbours) {
+  check_ids(frontier.ids, frontier.size, topology.num_nodes, "node");
+  check_ids(neighbours.ids, neighbours.size, topology.num_other, "node");
+  const PlaceTable table(neighbours);
+  const size_t chunks = (frontier.size + kChunk - 1) / kChunk;
+  std::vector<Found> found(chunks);
+  with_width(topology.indices, [&](const auto* indices) {
+    parallel_for(chunks, 1, [&](size_t from, size_t to) {
+      for (size_t c = from; c < to; ++c)
+        for (size_t i = c * kChunk; i < std::min(frontier.size, (c + 1) * kChunk); ++i)
+          scan(topology, indices, frontier, i, table, found[c]);
+    });
+  });
+  size_t total = 0;
+  for (const Found& f : found) total += f.positions.size();
+  InducedEdges out{PooledArray<int64_t>(total), PooledArray<int64_t>(total), PooledArray<int64_t>(total)};
+  size_t at = 0;
+  for (const Found& f : found) {
+    std::copy(f.neighbour.begin(), f.neighbour.end(), out.neighbour.data() + at);
+    std::copy(f.frontier.begin(), f.frontier.end(), out.frontier.data() + at);
+    std::copy(f.positions.begin(), f.positions.end(), out.rows.data() + at);
+    at += f.positions.size();
+  }
+  if (topology.ids_are_in_rows)
+    for (int64_t& row : out.rows) row = static_cast<int64_t>(topology.edge_ids[static_cast<uint64_t>(row)]);
+  return out;
+}
+
+}  // namespace gz

@@ -1,0 +1,47 @@
+"""Every example runs, at small size, and learns."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+
+def run(repository, tmp_path, *command):
+    """Runs a script as a user does; the last accuracy it prints."""
+    # One thread: torch's threads spin while they wait, and the machine may be busy.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout, float(re.findall(r"accuracy +([0-9.]+)", result.stdout)[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("graphsage", 0.6), ("hetero", 0.6), ("link_prediction", 0.6), ("temporal", 0.55)],
+)
+def test_examples_learn(repository, tmp_path, name, least):
+    script = str(repository / "examples" / f"{name}.py")
+    _, accuracy = run(repository, tmp_path, script, "--small", "--epochs", "4")
+    assert accuracy > least
+
+
+@pytest.mark.slow
+def test_the_distributed_example_learns(repository, tmp_path):
+    script = str(repository / "examples" / "ddp.py")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    _, accuracy = run(repository, tmp_path, *launch, script, "--small", "--epochs", "4")
+    assert accuracy > 0.6
+
+
+def test_the_demo_says_what_it_promises(repository, tmp_path):
+    script = str(repository / "examples" / "demo.py")
+    text, accuracy = run(repository, tmp_path, script, "--scale", "0.0005", "--epochs", "2", "--batches", "4")
+    for word in ("loss", "batches/s", "dataset on disk", "peak memory"):
+        assert word in text
+    assert accuracy > 0.3

@@ -45,7 +45,8 @@ def _as_bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
 
 
 def host_ids(ids: torch.Tensor) -> NDArray[np.int64]:
-    return ids.detach().to("cpu", torch.int64).contiguous().numpy()
+    """Ids as the engine takes them. Widened by numpy: torch would start threads for it."""
+    return np.ascontiguousarray(ids.detach().cpu().numpy(), dtype=np.int64)
 
 
 def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False) -> torch.Tensor:

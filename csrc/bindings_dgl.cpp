@@ -54,9 +54,7 @@ std::vector<LayerSeeds> seeds_from(const std::vector<Ids>& seeds) {
   return out;
 }
 
-// Ids leave in 64 bits, or in 32 where DGL wants those; rows always in 64, for they index columns.
-nb::object ids_to_numpy(PooledArray<int64_t>&& ids, bool narrow) {
-  if (!narrow) return to_numpy(std::move(ids));
+nb::object narrowed_to_numpy(const PooledArray<int64_t>& ids) {
   PooledArray<int32_t> out;
   {
     nb::gil_scoped_release release;
@@ -65,12 +63,22 @@ nb::object ids_to_numpy(PooledArray<int64_t>&& ids, bool narrow) {
   return to_numpy(std::move(out));
 }
 
+// Ids leave in 64 bits, or in 32 where DGL wants those; rows always in 64, for they index columns.
+nb::object ids_to_numpy(PooledArray<int64_t>&& ids, bool narrow) {
+  return narrow ? narrowed_to_numpy(ids) : to_numpy(std::move(ids));
+}
+
 nb::tuple layer_to_python(Layer&& layer, bool narrow) {
   nb::list nodes, edges;
   for (auto& n : layer.nodes) nodes.append(ids_to_numpy(std::move(n), narrow));
   for (auto& e : layer.edges) {
+    nb::object ids = nb::none();
+    if (e.ids.size())
+      ids = ids_to_numpy(std::move(e.ids), narrow);
+    else if (narrow)
+      ids = narrowed_to_numpy(e.rows);
     nb::object rows = to_numpy(std::move(e.rows));
-    nb::object ids = e.ids.size() ? ids_to_numpy(std::move(e.ids), narrow) : rows;
+    if (ids.is_none()) ids = rows;
     edges.append(nb::make_tuple(
         ids_to_numpy(std::move(e.indptr), narrow), ids_to_numpy(std::move(e.neighbour), narrow),
         ids_to_numpy(std::move(e.frontier), narrow), rows, ids, to_numpy(std::move(e.importance))));

@@ -30,7 +30,9 @@ class SAGE(torch.nn.Module):
 
 def accuracy(model, g, nodes, batch_size):
     model.eval()
-    sampler = dgl.dataloading.MultiLayerFullNeighborSampler(2, prefetch_node_feats=["feat"], prefetch_labels=["label"])
+    sampler = dgl.dataloading.MultiLayerFullNeighborSampler(
+        2, prefetch_node_feats=["feat"], prefetch_labels=["label"]
+    )
     right = 0
     with torch.no_grad():
         for _, _, blocks in dgl.dataloading.DataLoader(g, nodes, sampler, batch_size=batch_size):
@@ -55,7 +57,9 @@ def main():
     test = g.ndata["test_mask"].nonzero().squeeze(1)
     model = SAGE(g.ndata["feat"].shape[1], 64, int(g.ndata["label"].max()) + 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    sampler = dgl.dataloading.NeighborSampler([10, 10], prefetch_node_feats=["feat"], prefetch_labels=["label"])
+    sampler = dgl.dataloading.NeighborSampler(
+        [10, 10], prefetch_node_feats=["feat"], prefetch_labels=["label"]
+    )
     loader = dgl.dataloading.DataLoader(
         g, train, sampler, batch_size=args.batch_size, shuffle=True, num_workers=args.num_workers
     )

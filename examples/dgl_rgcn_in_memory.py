@@ -42,7 +42,7 @@ def main():
     splits = {name: target[f"{name}_mask"].nonzero().squeeze(1) for name in ("train", "test")}
     model = RGCN(g, target["feat"].shape[1], 64, int(target["label"].max()) + 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    sampler = dgl.dataloading.NeighborSampler([{e: 5 for e in g.etypes}] * 2)
+    sampler = dgl.dataloading.NeighborSampler([dict.fromkeys(g.etypes, 5)] * 2)
 
     def run(name, train):
         model.train(train)

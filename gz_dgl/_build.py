@@ -1,5 +1,5 @@
-"""Makes DGL graphs and blocks from arrays, by the calls that dgl.graph and dgl.create_block end in, without the
-checks before them that read every id."""
+"""Makes DGL graphs and blocks from arrays, by the calls that dgl.graph and dgl.create_block end in, without
+the checks before them that read every id."""
 
 from __future__ import annotations
 
@@ -28,22 +28,32 @@ def coo_index(index: Any, pairs: Any, counts: list[int]) -> Any:
         return units[0]
     sources, destinations = [s for s, _ in index.ends], [d for _, d in index.ends]
     metagraph = graph_index.from_coo(len(counts), sources, destinations, True)
-    return heterograph_index.create_heterograph_from_relations(metagraph, units, utils.toindex(counts, "int64"))
+    return heterograph_index.create_heterograph_from_relations(
+        metagraph, units, utils.toindex(counts, "int64")
+    )
 
 
 def block(
-    index: Any, ntypes: list[str], etypes: list[str], csc: Any, num_src: list[int], num_dst: list[int], out: bool
+    index: Any,
+    ntypes: list[str],
+    etypes: list[str],
+    csc: Any,
+    num_src: list[int],
+    num_dst: list[int],
+    out: bool,
 ) -> Any:
     """A block from (indptr, indices) of each edge type, grouped by seed.
 
-    Seeds are the destinations. With `out` the sampled edges run the other way, from seed to neighbour; a block
-    sends messages from neighbours to seeds all the same, so that relation is turned round.
+    Seeds are the destinations. With `out` the sampled edges run the other way, from seed to neighbour; a
+    block sends messages from neighbours to seeds all the same, so that relation is turned round.
     """
     types = len(ntypes)
     ends = [(d, s) if out else (s, d) for s, d in index.ends]
     none = torch.zeros(0, dtype=index.tensor_dtype)
     units = [
-        heterograph_index.create_unitgraph_from_csr(2, num_src[s], num_dst[d], indptr, indices, none, _FORMATS, True)
+        heterograph_index.create_unitgraph_from_csr(
+            2, num_src[s], num_dst[d], indptr, indices, none, _FORMATS, True
+        )
         for (indptr, indices), (s, d) in zip(csc, ends, strict=True)
     ]
     metagraph = graph_index.from_coo(2 * types, [s for s, _ in ends], [d + types for _, d in ends], True)

@@ -1,9 +1,9 @@
 """Feature columns that stay in their files: what a store's ndata and edata are made of.
 
-DGL keeps features in Column objects, which know how to wait: a sampled graph's column is the parent's storage and
-an index, sliced at the first read. A MappedColumn is such a Column over a mapped file, sliced by the engine, and
-its fetch() starts the read in a thread and hands back a future, which DGL's DataLoader awaits after it has started
-all of them.
+DGL keeps features in Column objects, which know how to wait: a sampled graph's column is the parent's storage
+and an index, sliced at the first read. A MappedColumn is such a Column over a mapped file, sliced by the
+engine, and its fetch() starts the read in a thread and hands back a future, which DGL's DataLoader awaits
+after it has started all of them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def _as_bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
 
 
 def host_ids(ids: torch.Tensor) -> NDArray[np.int64]:
-    return ids.detach().to("cpu", torch.int64).contiguous().numpy()
+    """Ids as the engine takes them. Widened by numpy: torch would start threads for it."""
+    return np.ascontiguousarray(ids.detach().cpu().numpy(), dtype=np.int64)
 
 
 def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False) -> torch.Tensor:
@@ -58,7 +59,7 @@ def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False
         out = torch.from_numpy(_engine.empty(len(ids) * row_bytes)).view(storage.dtype).view(shape)
     if out.numel():
         _engine.gather_array(_as_bytes(storage), ids, _as_bytes(out))
-    elif len(ids) and not (0 <= ids.min() and ids.max() < len(storage)):
+    elif len(ids) and not (ids.min() >= 0 and ids.max() < len(storage)):
         raise IndexError(f"a row id is out of range: there are {len(storage)} rows")
     return out
 
@@ -81,6 +82,8 @@ class Fetch:
 
 class MappedColumn(Column):
     """A column over a mapped file."""
+
+    storage: Any
 
     def __init__(
         self,
@@ -129,9 +132,7 @@ class MappedColumn(Column):
         self.path = None
 
     def _like(self, index: Any) -> MappedColumn:
-        return type(self)(
-            self.storage, self.scheme, index, self.device, self.deferred_dtype, **self._more()
-        )
+        return type(self)(self.storage, self.scheme, index, self.device, self.deferred_dtype, **self._more())
 
     def _more(self) -> dict[str, Any]:
         return {"path": self.path}
@@ -149,7 +150,9 @@ class MappedColumn(Column):
         sub = Column.subcolumn(self, rowids)  # a plain Column: it knows how to chain indices
         return self._like(sub.index)
 
-    def fetch(self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any) -> Any:
+    def fetch(
+        self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any
+    ) -> Any:
         if self.path is None or self.index is not None:
             _ = self.data
         # Threads may be waiting on others' reads: the ids are taken now, the caller may change them.
@@ -170,7 +173,9 @@ class EagerStorage:
     def __init__(self, column: MappedColumn):
         self._column = column
 
-    def fetch(self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any) -> Any:
+    def fetch(
+        self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any
+    ) -> Any:
         return self._column.fetch(indices, device, pin_memory, **kwargs).wait()
 
 
@@ -202,7 +207,7 @@ def edge_order(path: str, limit: int) -> EdgeOrder:
 
 
 class EdgeColumn(MappedColumn):
-    """An edge column: its file is in the order of the topology, its ids are the edges' own where those are kept."""
+    """An edge column: its file is in the order of the topology, its ids are the edges' own where kept."""
 
     def __init__(self, *args: Any, order: EdgeOrder | None = None, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -242,4 +247,3 @@ class EdgeColumn(MappedColumn):
 
 def is_mapped(column: Any) -> bool:
     return isinstance(column, MappedColumn) and column.path is not None and column.index is None
-

@@ -1,8 +1,8 @@
 """Imports DGL, whichever of 1.1 to 2.x is installed; everything else in gz_dgl takes it from here.
 
 DGL 2.x imports GraphBolt, which needs a library built for the very torch that is installed and has none for
-current ones, so `import dgl` itself fails. Nothing here uses GraphBolt: where its library is missing, an empty
-module takes its place, and says so when it is used. Import gz_dgl before dgl for this to help.
+current ones, so `import dgl` itself fails. Nothing here uses GraphBolt: where its library is missing, an
+empty module takes its place, and says so when it is used. Import gz_dgl before dgl for this to help.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class _NoGraphBolt(types.ModuleType):
 
         def refuse(*_: Any, **__: Any) -> Any:
             raise ImportError(
-                f"dgl.graphbolt.{name}: DGL has no GraphBolt library for this torch; gz_dgl does not need it, "
-                "use dgl.dataloading.DataLoader with gz_dgl.load"
+                f"dgl.graphbolt.{name}: DGL has no GraphBolt library for this torch. gz_dgl does not "
+                "need it: use dgl.dataloading.DataLoader with gz_dgl.load"
             )
 
         return type(name, (), {"__init__": refuse, "__init_subclass__": classmethod(lambda cls, **_: None)})
@@ -58,6 +58,10 @@ def _import() -> types.ModuleType:
         stand_in = _NoGraphBolt(_GRAPHBOLT, "GraphBolt has no library for this torch.")
         stand_in.__path__ = []
         sys.modules[_GRAPHBOLT] = stand_in
+        import dgl
+
+        dgl.graphbolt = stand_in
+        return dgl
     import dgl
 
     return dgl

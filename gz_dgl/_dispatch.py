@@ -1,7 +1,8 @@
-"""DGL's functions called with a StoreGraph: dgl.sampling.sample_neighbors(g, ...) as well as g.sample_neighbors(...).
+"""DGL's functions called with a StoreGraph: dgl.sampling.sample_neighbors(g, ...) as well as
+g.sample_neighbors(...).
 
-DGL has both forms, and its SAINT sampler calls dgl.sampling.random_walk. Each public function is replaced, wherever
-DGL holds it, by one that looks at its first argument; any other graph goes to DGL's own.
+DGL has both forms, and its SAINT sampler calls dgl.sampling.random_walk. Each public function is replaced,
+wherever DGL holds it, by one that looks at its first argument; any other graph goes to DGL's own.
 """
 
 from __future__ import annotations

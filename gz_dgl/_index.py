@@ -1,9 +1,9 @@
 """StoreIndex: what a DGLGraph asks its graph index, answered from a store.
 
-DGL's Python code asks `graph._graph` for counts, degrees, ends of edges, neighbours and subgraphs; those answers
-come from the mapped files, at a cost that follows the size of the question. What remains is C++ code of DGL that
-takes the index itself and needs the whole graph in memory: asobject() and __getattr__ build that, once, where it
-fits the memory limit, and refuse with the alternative where it does not.
+DGL's Python code asks `graph._graph` for counts, degrees, ends of edges, neighbours and subgraphs; those
+answers come from the mapped files, at a cost that follows the size of the question. What remains is C++ code
+of DGL that takes the index itself and needs the whole graph in memory: asobject() and __getattr__ build that,
+once, where it fits the memory limit, and refuse with the alternative where it does not.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from gz_dgl._columns import EdgeOrder, as_tensor, edge_order, gather_rows, host_
 from gz_dgl._dgl import DGLError, ObjectGeneric, dgl
 
 _IDS = NDArray[np.int64]
-_SAMPLE_INSTEAD = (
-    "Sample it with dgl.dataloading.DataLoader, or take part of it with g.subgraph, g.in_subgraph or g.find_edges."
-)
+_SAMPLE_INSTEAD = "Sample it with dgl.dataloading.DataLoader, or take part of it: g.subgraph, g.in_subgraph."
 _SAVE_OUT = "Ingest the store with directions='both' (--directions both; gz_dgl.save does)."
 
 
@@ -51,7 +49,9 @@ class StoreIndex(ObjectGeneric):
         self.store, self.ntypes, self.etypes, self.bits, self.limit = store, ntypes, etypes, bits, limit
         self._cache: dict[Any, Any] = {}
         if bits == 32:
-            largest = max([*(self.num_nodes(t) for t in range(len(ntypes))), *(store.num_edges(e) for e in etypes), 0])
+            largest = max(
+                [*(self.num_nodes(t) for t in range(len(ntypes))), *(store.num_edges(e) for e in etypes), 0]
+            )
             if largest >= 1 << 31:
                 raise DGLError(f"{store.path}: {largest} ids do not fit 32 bits; leave the graph at int64")
 
@@ -112,7 +112,9 @@ class StoreIndex(ObjectGeneric):
         return self.bits
 
     def asbits(self, bits: int) -> StoreIndex:
-        return self if bits == self.bits else StoreIndex(self.store, self.ntypes, self.etypes, bits, self.limit)
+        return (
+            self if bits == self.bits else StoreIndex(self.store, self.ntypes, self.etypes, bits, self.limit)
+        )
 
     def is_pinned(self) -> bool:
         return False
@@ -157,13 +159,16 @@ class StoreIndex(ObjectGeneric):
 
     def _invert(self, etype: int) -> Any:
         needed = 8 * self.num_nodes(self.ends[etype][0]) + 16 * self.num_edges(etype)
-        self._need(needed, f"edges of type {self.etypes[etype]} grouped by source, which the store lacks,", _SAVE_OUT)
+        self._need(
+            needed, f"edges of type {self.etypes[etype]} grouped by source, which the store lacks,", _SAVE_OUT
+        )
         return _engine.invert(self.in_topology(etype))
 
     def ids_topology(self, etype: int) -> Any:
         """The topology that names edges; None where an edge's id is its position in the file.
 
-        Ids that are not one per edge (an edge and its added reverse share one) cannot be DGL's: positions are.
+        Ids that are not one per edge (an edge and its added reverse share one) cannot be DGL's: positions
+        are.
         """
         graph = self.in_graph(etype)
         topology = graph._topology
@@ -224,7 +229,9 @@ class StoreIndex(ObjectGeneric):
         for source, destination in zip(sources, destinations, strict=True):
             neighbours, rows = self.in_topology(etype).neighbors(int(destination))
             rows = rows[neighbours == source]
-            parts.append((np.full_like(rows, source), np.full_like(rows, destination), self.edge_ids_of(etype, rows)))
+            parts.append(
+                (np.full_like(rows, source), np.full_like(rows, destination), self.edge_ids_of(etype, rows))
+            )
         joined = [np.concatenate(p) if p else np.zeros(0, np.int64) for p in zip(*parts, strict=True)] or [
             np.zeros(0, np.int64)
         ] * 3
@@ -232,8 +239,10 @@ class StoreIndex(ObjectGeneric):
 
     def find_edges(self, etype: int, eid: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ids = host_ids(eid)
-        if len(ids) and not (0 <= ids.min() and ids.max() < self.num_edges(etype)):
-            raise DGLError(f"an edge id is out of range: there are {self.num_edges(etype)} edges of {self.etypes[etype]}")
+        if len(ids) and not (ids.min() >= 0 and ids.max() < self.num_edges(etype)):
+            raise DGLError(
+                f"an edge id is out of range: there are {self.num_edges(etype)} edges of {self.etypes[etype]}"
+            )
         destinations, sources = _engine.locate_edges(self.in_topology(etype), self.positions_of(etype, ids))
         return self.tensor(sources), self.tensor(destinations), eid
 
@@ -295,9 +304,13 @@ class StoreIndex(ObjectGeneric):
         return gather_rows(self.all_degrees(etype, "out"), host_ids(v))
 
     def all_degrees(self, etype: int, edge_dir: str) -> torch.Tensor:
-        """Degrees of all nodes, from indptr; out-degrees of a store without `out` by one scan of the edges."""
+        """Degrees of all nodes, from indptr; out-degrees without an `out` file by one scan of the edges."""
         nodes = self.num_nodes(self.ends[etype][1 if edge_dir == "in" else 0])
-        self._need(16 * nodes, f"a degree for each of {nodes} nodes", f"Ask for those you need: g.{edge_dir}_degrees(ids).")
+        self._need(
+            16 * nodes,
+            f"a degree for each of {nodes} nodes",
+            f"Ask for those you need: g.{edge_dir}_degrees(ids).",
+        )
         return self._once(("degrees", etype, edge_dir), lambda: self._count(etype, edge_dir, nodes))
 
     def _count(self, etype: int, edge_dir: str, nodes: int) -> torch.Tensor:
@@ -327,7 +340,9 @@ class StoreIndex(ObjectGeneric):
             return Subgraph(coo_index(self, pairs, self.counts), [], induced_edges)
         kept: list[torch.Tensor] = []
         for t in range(len(self.ntypes)):
-            seen = [p[end] for p, ends in zip(pairs, self.ends, strict=True) for end in (0, 1) if ends[end] == t]
+            seen = [
+                p[end] for p, ends in zip(pairs, self.ends, strict=True) for end in (0, 1) if ends[end] == t
+            ]
             kept.append(torch.unique(torch.cat(seen)) if seen else torch.zeros(0, dtype=self.tensor_dtype))
         local = [
             tuple(torch.searchsorted(kept[t], p[end]).to(self.tensor_dtype) for end, t in enumerate(ends))
@@ -338,7 +353,9 @@ class StoreIndex(ObjectGeneric):
     # ---- the whole graph, for code of DGL's that needs it ----
 
     def in_memory(self, why: str) -> Any:
-        size = sum(self.num_edges(e) for e in range(len(self.etypes))) * 6 * self.bits // 8 + 8 * sum(self.counts)
+        size = sum(self.num_edges(e) for e in range(len(self.etypes))) * 6 * self.bits // 8 + 8 * sum(
+            self.counts
+        )
         self._need(size, f"{why} needs the whole graph in memory, which", _SAMPLE_INSTEAD)
         pairs = [self.edges(e)[:2] for e in range(len(self.etypes))]
         return self._once("memory", lambda: coo_index(self, pairs, self.counts))

@@ -25,6 +25,7 @@ def check(limit: int, needed: int, what: str, instead: str) -> None:
     """Refuses to build `needed` bytes of `what` past the limit, and names what to do instead."""
     if needed > limit:
         raise DGLError(
-            f"{what} would take {needed / 1e9:.1f} GB of memory; the limit is {limit / 1e9:.1f} GB. {instead} "
+            f"{what} would take {needed / 1e9:.1f} GB of memory; the limit is {limit / 1e9:.1f} GB. "
+            f"{instead} "
             f"Or raise the limit: gz_dgl.load(path, memory='{-(-needed // 10**9)}GB')."
         )

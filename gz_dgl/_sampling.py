@@ -1,4 +1,4 @@
-"""DGL's sampling functions over a store. Each has the signature and the result of the function it stands for."""
+"""DGL's sampling functions over a store, each with the signature and the result of its original."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Request:
             self.edge_types.append(
                 (
                     # An edge type that is not sampled needs no topology of this direction.
-                    self.index.topology(e, edge_dir) if fanouts[e] and len(self.seeds[near]) else self._any_way(e),
+                    self.index.topology(e, edge_dir)
+                    if fanouts[e] and len(self.seeds[near])
+                    else self._any_way(e),
                     near if fanouts[e] and len(self.seeds[near]) else destination,
                     far if fanouts[e] and len(self.seeds[near]) else source,
                     fanouts[e] if len(self.seeds[near]) else 0,
@@ -108,7 +110,7 @@ class Request:
 
     def tensors(self, edge: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(source, destination, edge ids) of a frontier."""
-        _, neighbour, owner, rows, ids, _ = edge
+        _, neighbour, owner, _, ids, _ = edge
         source, destination = (owner, neighbour) if self.out else (neighbour, owner)
         to = self.index.tensor
         return to(source), to(destination), to(ids)
@@ -173,7 +175,7 @@ def sample_neighbors_fused(
     src = [index.tensor(n) for n in sampled]
     dst = [r.given.get(t, empty) for t in g.ntypes]
     csc, ids = [], []
-    for (indptr, neighbour, _o, rows, edge_ids, _i), (s, d) in zip(edges, index.ends, strict=True):
+    for (indptr, neighbour, _o, _r, edge_ids, _i), (s, d) in zip(edges, index.ends, strict=True):
         size = len(dst[s if r.out else d]) + 1
         # An edge type that was not sampled (fanout 0, no seeds) has no groups: give it empty ones.
         indptr = indptr if len(indptr) == size else np.zeros(size, indptr.dtype)
@@ -210,7 +212,13 @@ def sample_labors(
         seeds = [int(v) & ((1 << 64) - 1) for v in array.reshape(-1)]
     r = Request(g, nodes, fanout, edge_dir, prob, exclude_edges)
     _, edges = _engine.labor_layer(
-        r.index.counts, r.edge_types, r.seeds, int(importance_sampling), seeds[0], seeds[-1], float(seed2_contribution),
+        r.index.counts,
+        r.edge_types,
+        r.seeds,
+        int(importance_sampling),
+        seeds[0],
+        seeds[-1],
+        float(seed2_contribution),
         r.index.bits == 32,
     )
     device = output_device if output_device is not None else r.device
@@ -262,7 +270,7 @@ def random_walk(
     restart_prob: Any = None,
     return_eids: bool = False,
 ) -> Any:
-    """dgl.sampling.random_walk: traces along outgoing edges, -1 after a dead end or a stop, and node types."""
+    """dgl.sampling.random_walk: traces along outgoing edges, -1 after a dead end or a stop; node types."""
     index = g._graph
     if metapath is None:
         if len(g.etypes) > 1 or len(g.ntypes) > 1:
@@ -306,9 +314,15 @@ def _one_step(g: Any, etype: int, at: NDArray[np.int64], prob: Any) -> tuple[NDA
     r.g, r.index = g, index
     edge_type = (topology, 0, 1, 1, index.ids_topology(etype), r._weights(prob, etype), None)
     sampled, edges = _engine.sample_layer(
-        [topology.num_nodes, topology.num_other], [edge_type], [at, _NONE], True, True, True, _random.next_seed()
+        [topology.num_nodes, topology.num_other],
+        [edge_type],
+        [at, _NONE],
+        True,
+        True,
+        True,
+        _random.next_seed(),
     )
-    indptr, neighbour, _, rows, ids, _ = edges[0]
+    indptr, neighbour, _, _, ids, _ = edges[0]
     moved = np.flatnonzero(np.diff(indptr))
     return moved, sampled[1][neighbour], ids
 
@@ -319,13 +333,15 @@ def node2vec_random_walk(
     """dgl.sampling.node2vec_random_walk on a homogeneous graph, without prob and edge ids."""
     if prob is not None or return_eids or len(g.etypes) != 1:
         raise DGLError(
-            "node2vec walks over a store take no prob and return no edge ids; use random_walk, or weights given to "
-            "gz.ingest(weight=...) and store.graph(direction='out').batch_random_walk"
+            "node2vec walks over a store take no prob and return no edge ids; use random_walk, or weights "
+            "given to gz.ingest(weight=...) and store.graph(direction='out').batch_random_walk"
         )
     index = g._graph
     starts = host_ids(utils.prepare_tensor(g, nodes, "nodes"))
     return index.tensor(
-        _engine.random_walk(index.out_topology(0), starts, int(walk_length), float(p), float(q), _random.next_seed())
+        _engine.random_walk(
+            index.out_topology(0), starts, int(walk_length), float(p), float(q), _random.next_seed()
+        )
     )
 
 

@@ -19,15 +19,17 @@ from gz_dgl._index import StoreIndex
 class StoreGraph(DGLGraph):
     """A graph over a store, for ``dgl.dataloading.DataLoader`` and DGL's own samplers.
 
-    Made by ``gz_dgl.load``. Reads like any DGLGraph: ``ndata``, ``edata``, ``num_nodes``, ``in_degrees(ids)``,
-    ``find_edges``, ``subgraph``, ``int()``, ... Columns of the store are mapped tensors; new ones may be assigned and
-    live in memory. Pickles by path. What DGL can only do with the whole graph in memory it does where that fits the
-    memory limit given to ``load``, and refuses otherwise.
+    Made by ``gz_dgl.load``. Reads like any DGLGraph: ``ndata``, ``edata``, ``num_nodes``,
+    ``in_degrees(ids)``, ``find_edges``, ``subgraph``, ``int()``, ... Columns of the store are mapped tensors;
+    new ones may be assigned and live in memory. Pickles by path. What DGL can only do with the whole graph in
+    memory it does where that fits the memory limit given to ``load``, and refuses otherwise.
     """
 
     _graph: StoreIndex
 
-    def __init__(self, gidx: StoreIndex, ntypes: Any, etypes: Any, node_frames: Any = None, edge_frames: Any = None):
+    def __init__(
+        self, gidx: StoreIndex, ntypes: Any, etypes: Any, node_frames: Any = None, edge_frames: Any = None
+    ):
         self._rows: dict[Any, Any] = {}  # edge values put in the order of the topology, for weighted sampling
         self._init(gidx, ntypes, etypes, node_frames, edge_frames)
 
@@ -74,7 +76,7 @@ class StoreGraph(DGLGraph):
     def _by_row(
         self, etype: int, by_id: torch.Tensor | None, by_row: torch.Tensor | None, name: str = "prob"
     ) -> NDArray[Any]:
-        """Edge values in the order of the topology, as the engine takes them: float32, float64, or 0 and 1 in bytes."""
+        """Edge values in the order of the topology, in a dtype the engine takes."""
         values = by_row if by_row is not None else by_id
         assert values is not None
         if values.shape != (self._graph.num_edges(etype),):
@@ -83,7 +85,11 @@ class StoreGraph(DGLGraph):
                 f"{self.canonical_etypes[etype]}, not {tuple(values.shape)}"
             )
         names = self._graph.ids_topology(etype) if by_row is None else None
-        if names is None and values.dtype in (torch.float32, torch.float64, torch.bool) and values.is_contiguous():
+        if (
+            names is None
+            and values.dtype in (torch.float32, torch.float64, torch.bool)
+            and values.is_contiguous()
+        ):
             array = values.detach().numpy()
             return array.view(np.uint8) if array.dtype == np.bool_ else array
         kept = self._rows.get((etype, name))
@@ -152,8 +158,9 @@ class StoreGraph(DGLGraph):
 
     def pin_memory_(self) -> StoreGraph:
         raise DGLError(
-            "a graph in a store cannot be pinned for UVA sampling (use_uva=True). Sample on the CPU and give the "
-            "device to the DataLoader: DataLoader(g, ids, sampler, device='cuda'); features arrive in pinned memory."
+            "a graph in a store cannot be pinned for UVA sampling (use_uva=True). Sample on the CPU and "
+            "give the device to the DataLoader: DataLoader(g, ids, sampler, device='cuda'). "
+            "Features arrive in pinned memory."
         )
 
     def unpin_memory_(self) -> StoreGraph:
@@ -219,10 +226,11 @@ def _unpack(packed: tuple[int, list[Any]]) -> Any:
     return Frame(opened, num_rows)
 
 
-def _unpickle(index: StoreIndex, ntypes: Any, etypes: Any, frames: Any, extra: dict[str, Any], random: Any) -> StoreGraph:
+def _unpickle(
+    index: StoreIndex, ntypes: Any, etypes: Any, frames: Any, extra: dict[str, Any], random: Any
+) -> StoreGraph:
     _random.adopt_state(random)
     graph = StoreGraph.__new__(StoreGraph)
     graph.__dict__.update(extra, _graph=index, _ntypes=ntypes, _etypes=etypes, _rows={})
     graph._node_frames, graph._edge_frames = ([_unpack(f) for f in group] for group in frames)
     return graph
-

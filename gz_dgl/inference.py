@@ -1,7 +1,8 @@
 """Layer by layer over the whole graph, with every layer's output in a mapped file.
 
 Scripts that evaluate on all nodes compute one layer for every node before the next, and keep the results in a
-tensor of N rows: 114 GB for 111 M nodes and 256 float32. Here the rows go to a .npy file, which the next layer reads.
+tensor of N rows: 114 GB for 111 M nodes and 256 float32. Here the rows go to a .npy file, which the next
+layer reads.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from gz_dgl.graph import StoreGraph
 Layer = Callable[[Any, Any], Any]
 
 
-def empty_column(path: str | os.PathLike[str], shape: Sequence[int], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def empty_column(
+    path: str | os.PathLike[str], shape: Sequence[int], dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
     """A new .npy file as a tensor of zeros: what is written to the tensor goes to the file.
 
-    Takes disk, not memory, and can replace ``torch.empty(g.num_nodes(), ...)`` in a script's own loop. Read it later
-    with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``.
+    Takes disk, not memory, and can replace ``torch.empty(g.num_nodes(), ...)`` in a script's own loop. Read
+    it later with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``.
     """
     if not os.fspath(path).endswith(".npy"):
         raise ValueError(f"{os.fspath(path)}: the name of a column must end in .npy")
@@ -49,8 +52,10 @@ def inference(
 
     Args:
         g: the graph.
-        layers: functions ``layer(block, h) -> h``, from the inputs to the outputs. ``h`` has a row per source node of the
-            block, the result a row per destination node; on a heterogeneous graph both are dicts by node type.
+        layers: functions ``layer(block, h) -> h``, from the inputs to the outputs. ``h`` has a row per source
+        node of the
+            block, the result a row per destination node; on a heterogeneous graph both are dicts by node
+            type.
         out: the .npy file to write; a folder for a heterogeneous graph, with a file for each node type.
         feature: the input column.
         batch_size: nodes computed at a time; they and all their neighbours' rows are in memory.
@@ -75,7 +80,7 @@ def inference(
     made: list[_Files] = []
     try:
         for number, layer in enumerate(layers):
-            files = _Files(g, lambda t, n=number: f"{_base(final, t, hetero)}.layer{n}.npy")
+            files = _Files(g, {t: f"{_base(final, t, hetero)}.layer{number}.npy" for t in g.ntypes})
             made.append(files)
             with torch.no_grad():
                 for ntype, seeds, block, h in _batches(g, inputs, batch_size, device):
@@ -101,14 +106,14 @@ def _base(final: str, ntype: str, hetero: bool) -> str:
 class _Files:
     """The output of one layer, by node type; made when the first rows show their shape."""
 
-    def __init__(self, g: StoreGraph, name: Callable[[str], str]):
-        self._g, self._name = g, name
+    def __init__(self, g: StoreGraph, names: dict[str, str]):
+        self._g, self._names = g, names
         self.tensors: dict[str, torch.Tensor] = {}
         self.paths: dict[str, str] = {}
 
     def write(self, ntype: str, seeds: torch.Tensor, rows: torch.Tensor) -> None:
         if ntype not in self.tensors:
-            path = self._name(ntype)
+            path = self._names[ntype]
             shape = (self._g.num_nodes(ntype), *rows.shape[1:])
             self.tensors[ntype] = empty_column(path, shape, rows.dtype)
             self.paths[ntype] = path
@@ -116,7 +121,7 @@ class _Files:
 
 
 def _batches(g: StoreGraph, inputs: dict[str, torch.Tensor], size: int, device: Any) -> Iterator[Any]:
-    """Every node once, in order: (type, seeds, block, input rows). The next batch is read while one is computed."""
+    """Every node once, in order: (type, seeds, block, input rows). One batch is read ahead."""
 
     def load(ntype: str, begin: int) -> Any:
         seeds = torch.arange(begin, min(begin + size, g.num_nodes(ntype)), dtype=g.idtype)

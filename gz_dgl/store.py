@@ -17,18 +17,22 @@ from gz_dgl.graph import StoreGraph
 _NTYPE, _ETYPE = "_N", "_E"  # what DGL calls the one type of a homogeneous graph
 
 
-def load(path: str | os.PathLike[str], *, memory: str | int = "2GB", idtype: torch.dtype = torch.int64) -> StoreGraph:
+def load(
+    path: str | os.PathLike[str], *, memory: str | int = "2GB", idtype: torch.dtype = torch.int64
+) -> StoreGraph:
     """Opens a store as a DGLGraph, at any size, at once.
 
     Args:
         path: the directory that ``gz.ingest`` or ``gz_dgl.save`` wrote.
-        memory: what a single operation may build in memory where DGL works on whole arrays (``g.edges()``, degrees of
-            all nodes, message passing on the full graph). Beyond it, it is refused with the alternative named.
+        memory: what a single operation may build in memory where DGL works on whole arrays (``g.edges()``,
+        degrees of
+            all nodes, message passing on the full graph). Beyond it, it is refused with the alternative
+            named.
         idtype: ``torch.int64`` or ``torch.int32``; as ``g.int()``.
 
     Returns:
-        A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in DGL's
-        order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
+        A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in
+        DGL's order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
     """
     if idtype not in (torch.int32, torch.int64):
         raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
@@ -45,7 +49,10 @@ def load(path: str | os.PathLike[str], *, memory: str | int = "2GB", idtype: tor
     else:
         ntypes, etypes = stored_n, [t[1] for t in stored_e]
     node_frames = [
-        Frame({c: MappedColumn.open(store.feature(c, t).path) for c in store.node_columns(t)}, store.num_nodes(t))
+        Frame(
+            {c: MappedColumn.open(store.feature(c, t).path) for c in store.node_columns(t)},
+            store.num_nodes(t),
+        )
         for t in stored_n
     ]
     edge_frames = [
@@ -80,7 +87,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
     """
     if g.is_block:
         raise ValueError("a block is one layer of a batch; save the graph it was sampled from")
-    options = {
+    options: dict[str, Any] = {
         "keep_edge_ids": True,
         "directions": "both",
         "neighbor_order": "input",
@@ -118,7 +125,7 @@ def _edges(g: Any, etype: Any) -> tuple[Any, Any]:
 
 
 def _columns(frame: Any) -> dict[str, Any]:
-    """The frame's columns as arrays. DGL's own id columns are kept too: a saved subgraph knows where it came from."""
+    """The frame's columns as arrays; dgl.NID and dgl.EID too: a subgraph knows where it came from."""
     out = {}
     for name, column in frame._columns.items():
         if not isinstance(column, Column):

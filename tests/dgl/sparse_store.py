@@ -1,7 +1,8 @@
 """A store of the size of ogbn-papers100M in sparse files: 70 GB that take a few MB of disk.
 
-A small store is ingested; its headers and store.json get the great numbers, and the files are stretched. Only the
-last nodes have edges: BUSY of degree DEGREE with neighbours all over the graph, and one that owns the rest.
+A small store is ingested; its headers and store.json get the great numbers, and the files are stretched. Only
+the last nodes have edges: BUSY of degree DEGREE with neighbours all over the graph, and one that owns the
+rest.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def make(folder):
     rng = np.random.default_rng(0)
     ends = rng.integers(0, _SMALL_NODES, (2, _SMALL_EDGES))
     path = os.path.join(folder, "papers100M")
-    features = {"feat": np.zeros((_SMALL_NODES, WIDTH), np.float32), "label": np.zeros(_SMALL_NODES, np.int64)}
+    features = {
+        "feat": np.zeros((_SMALL_NODES, WIDTH), np.float32),
+        "label": np.zeros(_SMALL_NODES, np.int64),
+    }
     gz.ingest(path, edges=tuple(ends), features=features, num_nodes=_SMALL_NODES, progress=False)
     store = gz.open(path)
 

@@ -1,10 +1,11 @@
-"""dgl.dataloading.DataLoader with DGL's own samplers over a store: the cases of DGL's test_dataloader, and more."""
+"""dgl.dataloading.DataLoader with DGL's own samplers over a store: the cases DGL tests, and more."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 
 import dgl
 import numpy as np
@@ -41,7 +42,7 @@ def tensors_in(value):
 def check_batch(g, input_nodes, output_nodes, blocks):
     """Ids in the graph's idtype, blocks that hang together, features of the right nodes and edges."""
     assert all(t.dtype == g.idtype for t in tensors_in(input_nodes) + tensors_in(output_nodes))
-    for inner, outer in zip(blocks, blocks[1:], strict=False):
+    for inner, outer in pairwise(blocks):
         for t in g.ntypes:
             assert torch.equal(inner.dstnodes[t].data[dgl.NID], outer.srcnodes[t].data[dgl.NID])
     for block in blocks:
@@ -79,7 +80,11 @@ NODE_SAMPLERS = {
 def test_batches_of_nodes(on_disk, name, idtype, num_workers):
     g = random_graph(idtype=idtype)
     loader = DataLoader(
-        on_disk(g), torch.arange(200, dtype=idtype), NODE_SAMPLERS[name](g.etypes), batch_size=64, num_workers=num_workers
+        on_disk(g),
+        torch.arange(200, dtype=idtype),
+        NODE_SAMPLERS[name](g.etypes),
+        batch_size=64,
+        num_workers=num_workers,
     )
     seen = []
     for input_nodes, output_nodes, blocks in loader:
@@ -94,7 +99,9 @@ def test_batches_of_nodes(on_disk, name, idtype, num_workers):
 def test_batches_of_nodes_of_several_types(on_disk, name, idtype, num_workers):
     g = games(idtype)
     indices = {t: g.nodes(t) for t in g.ntypes}
-    loader = DataLoader(on_disk(g), indices, NODE_SAMPLERS[name](g.etypes), batch_size=4, num_workers=num_workers)
+    loader = DataLoader(
+        on_disk(g), indices, NODE_SAMPLERS[name](g.etypes), batch_size=4, num_workers=num_workers
+    )
     seen = 0
     for input_nodes, output_nodes, blocks in loader:
         check_batch(g, input_nodes, output_nodes, blocks)
@@ -122,12 +129,20 @@ def test_prefetched_features_of_several_types_and_of_columns_in_memory(on_disk):
     h = on_disk(g)
     g.nodes["user"].data["new"] = h.nodes["user"].data["new"] = torch.arange(6.0)
     sampler = NeighborSampler(
-        [3], prefetch_node_feats={"user": ["feat", "new"], "game": ["feat"]}, prefetch_edge_feats={"play": ["w"]}
+        [3],
+        prefetch_node_feats={"user": ["feat", "new"], "game": ["feat"]},
+        prefetch_edge_feats={"play": ["w"]},
     )
     for input_nodes, _, (block,) in DataLoader(h, {"game": g.nodes("game")}, sampler, batch_size=2):
-        assert torch.equal(block.srcnodes["user"].data["new"], g.nodes["user"].data["new"][input_nodes["user"]])
-        assert torch.equal(block.srcnodes["user"].data["feat"], g.nodes["user"].data["feat"][input_nodes["user"]])
-        assert torch.equal(block.edges["play"].data["w"], g.edges["play"].data["w"][block.edges["play"].data[dgl.EID]])
+        assert torch.equal(
+            block.srcnodes["user"].data["new"], g.nodes["user"].data["new"][input_nodes["user"]]
+        )
+        assert torch.equal(
+            block.srcnodes["user"].data["feat"], g.nodes["user"].data["feat"][input_nodes["user"]]
+        )
+        assert torch.equal(
+            block.edges["play"].data["w"], g.edges["play"].data["w"][block.edges["play"].data[dgl.EID]]
+        )
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
@@ -261,7 +276,9 @@ def test_excluded_edges_are_not_sampled(on_disk, mode, always_too, batch_size, m
     if mode == "reverse_types":
         options["reverse_etypes"] = {"AA": "rev-AA", "AB": "rev-AB", "rev-AA": "AA", "rev-AB": "AB"}
     sampler = as_edge_prediction_sampler(make(), **options)
-    for number, (_, pairs, blocks) in enumerate(DataLoader(on_disk(g), seeds, sampler, batch_size=batch_size)):
+    for number, (_, pairs, blocks) in enumerate(
+        DataLoader(on_disk(g), seeds, sampler, batch_size=batch_size)
+    ):
         sampled = blocks[0] if isinstance(blocks, list) else blocks
         gone = excluded(g, mode, always, pairs.edata[dgl.EID])
         if gone is None:
@@ -309,7 +326,12 @@ def test_no_batch_sees_its_own_edges_in_either_direction(on_disk):
 def test_shadow(on_disk, num_workers):
     g = random_graph()
     loader = DataLoader(
-        on_disk(g), torch.arange(200), ShaDowKHopSampler([3, 4]), batch_size=5, shuffle=True, num_workers=num_workers
+        on_disk(g),
+        torch.arange(200),
+        ShaDowKHopSampler([3, 4]),
+        batch_size=5,
+        shuffle=True,
+        num_workers=num_workers,
     )
     for input_nodes, output_nodes, sub in loader:
         assert torch.equal(input_nodes, sub.ndata[dgl.NID])
@@ -332,7 +354,9 @@ def test_cluster_gcn_with_a_given_partition(on_disk, tmp_path, num_workers):
     for sub in loader:
         assert sub.num_nodes() == 40
         assert torch.equal(sub.ndata["feat"], g.ndata["feat"][sub.ndata[dgl.NID]])
-        assert sorted(sub.edata[dgl.EID].tolist()) == sorted(g.subgraph(sub.ndata[dgl.NID]).edata[dgl.EID].tolist())
+        assert sorted(sub.edata[dgl.EID].tolist()) == sorted(
+            g.subgraph(sub.ndata[dgl.NID]).edata[dgl.EID].tolist()
+        )
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -345,7 +369,9 @@ def test_saint(on_disk, mode, budget, num_workers):
     for sub in loader:
         assert torch.equal(sub.ndata["feat"], g.ndata["feat"][sub.ndata[dgl.NID]])
         assert torch.equal(sub.edata["e"], g.edata["e"][sub.edata[dgl.EID]])
-        assert sorted(sub.edata[dgl.EID].tolist()) == sorted(g.subgraph(sub.ndata[dgl.NID]).edata[dgl.EID].tolist())
+        assert sorted(sub.edata[dgl.EID].tolist()) == sorted(
+            g.subgraph(sub.ndata[dgl.NID]).edata[dgl.EID].tolist()
+        )
 
 
 @pytest.mark.usefixtures("one_process_group")
@@ -364,7 +390,13 @@ def test_ddp_with_one_process(on_disk, name, num_workers):
 def _ddp_rank(rank, size, folder, g, drop_last):
     dist.init_process_group("gloo", f"file://{folder}/rendezvous", world_size=size, rank=rank)
     loader = DataLoader(
-        g, torch.arange(200), NeighborSampler([3, 3]), batch_size=40, num_workers=1, use_ddp=True, drop_last=drop_last
+        g,
+        torch.arange(200),
+        NeighborSampler([3, 3]),
+        batch_size=40,
+        num_workers=1,
+        use_ddp=True,
+        drop_last=drop_last,
     )
     seen = torch.zeros(200)
     for _, output_nodes, blocks in loader:

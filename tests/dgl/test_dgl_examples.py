@@ -59,7 +59,9 @@ def run(repository, script, graph, *options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_example_differs_from_the_original_by_its_import_and_its_load(repository, name):
-    old, new = ((repository / "examples" / f"dgl_{name}{s}.py").read_text().splitlines() for s in ("_in_memory", ""))
+    old, new = (
+        (repository / "examples" / f"dgl_{name}{s}.py").read_text().splitlines() for s in ("_in_memory", "")
+    )
     changed = [line for line in difflib.ndiff(old, new) if line[0] in "+-" and line[2:].strip()]
     assert changed == [
         "+ import gz_dgl",

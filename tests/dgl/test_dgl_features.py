@@ -20,7 +20,9 @@ def test_fetch_hands_back_a_future_of_the_rows(on_disk):
         future = h.get_node_storage("feat").fetch(ids, torch.device("cpu"), pin)
         assert torch.equal(future.wait(), g.ndata["feat"][ids])
     assert torch.equal(h.get_edge_storage("e").fetch(ids.int(), "cpu").wait(), g.edata["e"][ids])
-    assert torch.equal(h.int().get_node_storage("label").fetch(ids.int(), "cpu").wait(), g.ndata["label"][ids])
+    assert torch.equal(
+        h.int().get_node_storage("label").fetch(ids.int(), "cpu").wait(), g.ndata["label"][ids]
+    )
 
 
 def test_fetch_takes_the_ids_when_it_is_called(on_disk):

@@ -21,13 +21,13 @@ if not wanted.exists():
 LOADED = True
 """
 
-# The names gz_dgl takes from DGL, in the layout of DGL 2.x, whose modules import GraphBolt and derive from it.
+# The names gz_dgl takes from DGL, in the layout of 2.x, whose modules import GraphBolt and derive from it.
 PACKAGE = {
     "__init__.py": """
         __version__ = "{version}"
         from . import graphbolt as gb
-        from . import backend, base, frame, graph_index, heterograph, heterograph_index, ndarray, random, sampling
-        from . import distributed, utils
+        from . import backend, base, frame, graph_index, heterograph, heterograph_index, ndarray
+        from . import distributed, random, sampling, utils
         from .random import seed
         in_subgraph = out_subgraph = lambda g: "dgl"
     """,
@@ -129,11 +129,9 @@ def test_no_dgl_at_all_says_what_to_install(tmp_path):
 
 
 def test_the_adapter_imports_no_graphbolt_and_no_pyg():
-    done = subprocess.run(
-        [sys.executable, "-c", "import gz_dgl, sys; print([m for m in ('gz_pyg', 'torch_geometric', 'dgl.graphbolt') if m in sys.modules])"],
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
+    others = "('gz_pyg', 'torch_geometric', 'dgl.graphbolt')"
+    code = f"import gz_dgl, sys; print([m for m in {others} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip().splitlines()[-1] == "[]", done.stderr
 
 

@@ -30,7 +30,8 @@ def test_layers_over_several_types(on_disk, tmp_path):
     torch.manual_seed(0)
     g = games()
     layers = [
-        dgl.nn.HeteroGraphConv({e: dgl.nn.SAGEConv(8, 8, "mean") for e in g.etypes}, aggregate="sum") for _ in range(2)
+        dgl.nn.HeteroGraphConv({e: dgl.nn.SAGEConv(8, 8, "mean") for e in g.etypes}, aggregate="sum")
+        for _ in range(2)
     ]
     out = gz_dgl.inference(on_disk(g), layers, tmp_path / "out", batch_size=2)
     h = {t: g.nodes[t].data["feat"] for t in g.ntypes}

@@ -1,4 +1,4 @@
-"""Nothing that a batch does may cost memory or page faults in proportion to the graph: 111 M nodes, sparse files."""
+"""No batch costs memory or page faults in proportion to the graph: 111 M nodes in sparse files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import torch
 
 import gz_dgl
 
-# A single byte per node would be 111 MB and 27,000 page faults. Faults on the files count too, their memory does not.
+# A single byte per node would be 111 MB and 27,000 page faults. Faults on the files count too, their memory
+# does not.
 MAX_GROWTH, MAX_FAULTS = 60e6, 25_000
 
 PROGRAM = """
@@ -42,7 +43,7 @@ print(json.dumps(dict(growth=memory("RssAnon") - before, faults=faults() - fault
 """
 
 WORK = {
-    "fused": "loop(g, ids, NeighborSampler([4, 4, 4], prefetch_node_feats=['feat'], prefetch_labels=['label']))",
+    "fused": "loop(g, ids, NeighborSampler([4, 4, 4], prefetch_node_feats=['feat', 'label']))",
     "not fused": "loop(g, ids, NeighborSampler([4, 4], fused=False, prefetch_node_feats=['feat']))",
     "labor": "loop(g, ids, LaborSampler([4, 4]))",
     "shadow": "loop(g, ids, ShaDowKHopSampler([3, 3]))",
@@ -51,9 +52,7 @@ WORK = {
     "global negatives": "loop(g, edges, as_edge_prediction_sampler(NeighborSampler([4, 4]), "
     "negative_sampler=negative_sampler.GlobalUniform(1)))",
 }
-LOOP = (
-    "loop = lambda g, ids, sampler: [b for b, _ in zip(DataLoader(g, ids, sampler, batch_size=100), range(batches))]"
-)
+LOOP = "loop = lambda *a: [b for b, _ in zip(DataLoader(*a, batch_size=100), range(batches))]"
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +113,9 @@ def test_what_would_need_the_whole_graph_is_refused_at_this_size(great):
         lambda: g.sample_neighbors(torch.tensor([5]), 2, edge_dir="out"),
         lambda: dgl.reverse(g),
         lambda: g.update_all(dgl.function.copy_u("feat", "m"), dgl.function.sum("m", "s")),
-        lambda: next(iter(dgl.dataloading.DataLoader(g, torch.arange(1), dgl.dataloading.SAINTSampler("edge", 10)))),
+        lambda: next(
+            iter(dgl.dataloading.DataLoader(g, torch.arange(1), dgl.dataloading.SAINTSampler("edge", 10)))
+        ),
     ):
         with pytest.raises(dgl.DGLError, match="GB of memory; the limit is 2.0 GB"):
             refused()

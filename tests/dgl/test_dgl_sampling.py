@@ -1,4 +1,4 @@
-"""What the engine samples for DGL: equal to DGL's own where nothing is random, alike in distribution where it is."""
+"""What is sampled for DGL: equal to DGL's own where nothing is random, alike in distribution where it is."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ HUBS = 500
 
 @pytest.fixture
 def stars(on_disk):
-    """HUBS hubs with 12 in-neighbours each, whose edges weigh the same around every hub. Edge id % 12 is the place."""
+    """HUBS hubs with 12 in-neighbours each, weighed alike around every hub. Edge id % 12 is the place."""
     edges = torch.arange(HUBS * 12)
     g = dgl.graph((HUBS + edges, edges // 12))
     g.edata["p"] = torch.tensor([0, 0.5, 1, 1, 1, 1, 2, 2, 2, 2, 4, 8.0]).repeat(HUBS)
@@ -170,7 +170,10 @@ def test_excluded_edges_leave_after_the_pick_as_in_dgl(stars):
     half = torch.arange(HUBS * 12)[torch.arange(HUBS * 12) % 12 < 6]
     table = []
     for g in stars:
-        sizes = [g.sample_neighbors(SEEDS, 4, exclude_edges=half).edges()[1].bincount(minlength=HUBS) for _ in range(6)]
+        sizes = [
+            g.sample_neighbors(SEEDS, 4, exclude_edges=half).edges()[1].bincount(minlength=HUBS)
+            for _ in range(6)
+        ]
         table.append(torch.cat(sizes).bincount(minlength=5).numpy())
     table = np.stack(table)
     assert chi2_contingency(table[:, table.sum(0) > 0]).pvalue > LEVEL
@@ -204,7 +207,10 @@ def test_labor_takes_as_many_as_dgls_and_shares_them_between_seeds(on_disk):
 
 def test_labor_with_the_same_seed_picks_the_same_neighbours(on_disk):
     h = on_disk(random_graph())
-    same = [h.sample_labors(torch.arange(50), 3, random_seed=torch.tensor([7]))[0].edata[dgl.EID] for _ in range(2)]
+    same = [
+        h.sample_labors(torch.arange(50), 3, random_seed=torch.tensor([7]))[0].edata[dgl.EID]
+        for _ in range(2)
+    ]
     assert torch.equal(*same)
     other = h.sample_labors(torch.arange(50), 3, random_seed=torch.tensor([8]))[0].edata[dgl.EID]
     assert not torch.equal(same[0], other)
@@ -222,7 +228,9 @@ def test_random_walks_follow_edges(on_disk):
             assert [int(x) for x in g.find_edges(e)] == [int(a), int(b)]
         else:
             assert e == -1
-    stopped, _ = dgl.sampling.random_walk(h, torch.zeros(2000, dtype=torch.int64), length=1, restart_prob=0.25)
+    stopped, _ = dgl.sampling.random_walk(
+        h, torch.zeros(2000, dtype=torch.int64), length=1, restart_prob=0.25
+    )
     assert abs((stopped[:, 1] < 0).float().mean() - 0.25) < 0.06
     assert dgl.sampling.node2vec_random_walk(h, torch.arange(50), 1.0, 0.5, 3).shape == (50, 4)
 
@@ -263,7 +271,9 @@ def test_global_negatives_are_uniform_over_pairs_without_an_edge(on_disk):
 
 
 def epoch(h, **options):
-    loader = DataLoader(h, torch.arange(200), NeighborSampler([3, 3], **options.pop("sampler", {})), batch_size=50, **options)
+    loader = DataLoader(
+        h, torch.arange(200), NeighborSampler([3, 3], **options.pop("sampler", {})), batch_size=50, **options
+    )
     return [b.edata[dgl.EID] for _, _, blocks in loader for b in blocks]
 
 

@@ -37,7 +37,17 @@ def test_a_graph_with_one_named_relation_keeps_its_names(on_disk):
 
 
 @pytest.mark.parametrize(
-    "dtype", [torch.float16, torch.float64, torch.int8, torch.int16, torch.int32, torch.uint8, torch.bool, torch.bfloat16]
+    "dtype",
+    [
+        torch.float16,
+        torch.float64,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.uint8,
+        torch.bool,
+        torch.bfloat16,
+    ],
 )
 def test_every_dtype_comes_back(on_disk, dtype):
     g = dgl.graph(([0, 1], [1, 2]))
@@ -168,7 +178,9 @@ def test_whole_graph_code_of_dgl_runs_in_memory_when_it_fits(on_disk):
     for k in (g, h):
         k.update_all(dgl.function.copy_u("feat", "m"), dgl.function.sum("m", "sum"))
     assert torch.allclose(g.ndata["sum"], h.ndata["sum"])
-    assert torch.equal(dgl.khop_in_subgraph(g, 3, 2)[0].ndata[dgl.NID], dgl.khop_in_subgraph(h, 3, 2)[0].ndata[dgl.NID])
+    assert torch.equal(
+        dgl.khop_in_subgraph(g, 3, 2)[0].ndata[dgl.NID], dgl.khop_in_subgraph(h, 3, 2)[0].ndata[dgl.NID]
+    )
     assert h.is_multigraph == g.is_multigraph
 
 
@@ -222,7 +234,9 @@ def test_a_store_without_edge_ids_numbers_edges_by_position(tmp_path):
     h = gz_dgl.load(tmp_path / "s")
     u, v, e = h.edges(form="all")
     assert torch.equal(e, torch.arange(300))
-    assert sorted(zip(u.tolist(), v.tolist(), strict=True)) == sorted(zip(src.tolist(), dst.tolist(), strict=True))
+    assert sorted(zip(u.tolist(), v.tolist(), strict=True)) == sorted(
+        zip(src.tolist(), dst.tolist(), strict=True)
+    )
     found = h.find_edges(e)
     assert torch.equal(found[0], u)
     assert torch.equal(found[1], v)
@@ -231,7 +245,9 @@ def test_a_store_without_edge_ids_numbers_edges_by_position(tmp_path):
 
 
 def test_edges_that_share_an_id_with_their_reverse_get_ids_of_their_own(tmp_path):
-    gz.ingest(tmp_path / "s", edges=([0, 1], [1, 2]), undirected=True, edge_features={"w": np.array([5.0, 6.0])})
+    gz.ingest(
+        tmp_path / "s", edges=([0, 1], [1, 2]), undirected=True, edge_features={"w": np.array([5.0, 6.0])}
+    )
     h = gz_dgl.load(tmp_path / "s")
     assert h.num_edges() == 4
     u, v = h.edges()

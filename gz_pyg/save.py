@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch_geometric.data import Data, HeteroData
 
 import gz
 from gz import manifest
-from gz_pyg.data import META, encode_extras
+from gz_pyg.data import META, decode_extras, encode_extras
 
 
 def save(
@@ -40,7 +39,7 @@ def save(
     """
     if not isinstance(data, (Data, HeteroData)):
         raise TypeError(f"data is a {type(data).__name__}; give a Data or a HeteroData")
-    common = {
+    common: dict[str, Any] = {
         "directions": directions,
         "keep_edge_ids": True,
         "memory": memory,
@@ -52,14 +51,12 @@ def save(
     if isinstance(data, Data):
         nodes, edges, rest = _split(data._store, data.num_nodes, manifest.NODE_TYPE)
         extras.update(rest)
-        gz.ingest(
-            path,
-            edges=_ends(data._store),
-            features=nodes,
-            num_nodes=_count(data.num_nodes, "data"),
-            edge_features=edges,
-            **common,  # type: ignore[arg-type]
-        )
+        what: dict[str, Any] = {
+            "edges": _ends(data._store),
+            "features": nodes,
+            "num_nodes": _count(data.num_nodes, "data"),
+            "edge_features": edges,
+        }
     else:
         extras.update(data._global_store.to_dict())
         node_spec, edge_spec = {}, {}
@@ -71,9 +68,8 @@ def save(
             _, features, rest = _split(store, None, t)
             edge_spec[t] = {"edges": _ends(store), "features": features}
             extras.update({(t, k): v for k, v in rest.items()})
-        gz.ingest(path, spec={"nodes": node_spec, "edges": edge_spec}, **common)  # type: ignore[arg-type]
-    if extras:
-        _add_extras(path, extras)
+        what = {"spec": {"nodes": node_spec, "edges": edge_spec}}
+    gz.ingest(path, meta={META: _encoded(extras)} if extras else None, **what, **common)
     return os.fspath(path)
 
 
@@ -114,22 +110,14 @@ def _split(
     return nodes, edges, rest
 
 
-def _add_extras(path: str | os.PathLike[str], extras: dict[Any, Any]) -> None:
-    """What belongs to no node and no edge, into store.json; replaced in one step."""
+def _encoded(extras: dict[Any, Any]) -> str:
+    """What belongs to no node and no edge, as text for store.json. Read back once, to be sure that it can be."""
     try:
         text = encode_extras(extras)
-        from gz_pyg.data import decode_extras
-
         decode_extras(text)
     except Exception as e:
         bad = {str(k): type(v).__name__ for k, v in extras.items()}
-        raise TypeError(f"the graph is saved, but these attributes cannot be: {bad} ({e})") from None
-    content = manifest.read(path)
-    content.meta[META] = text
-    folder = Path(path) / ".meta"
-    folder.mkdir()
-    try:
-        manifest.write(content, folder)
-        os.replace(folder / manifest.FILE_NAME, Path(path) / manifest.FILE_NAME)
-    finally:
-        folder.rmdir()
+        raise TypeError(
+            f"these attributes cannot be saved, remove them from the graph first: {bad} ({e})"
+        ) from None
+    return text

@@ -43,6 +43,7 @@ def ingest(
     adopt: bool = False,
     overwrite: bool = False,
     progress: bool | None = None,
+    meta: dict[str, Any] | None = None,
 ) -> IngestReport:
     """Writes a store to OUT from edges and features given as arrays, files or iterators of chunks.
 
@@ -76,6 +77,7 @@ def ingest(
         adopt: use .npy features where they lie instead of copying them.
         overwrite: replace OUT if it exists. The old store stays until the new one is complete.
         progress: show progress; by default when stderr is a terminal.
+        meta: anything that JSON can hold; kept in store.json under the key "meta".
 
     Returns:
         A report that prints as a summary and can be used as the store's path.
@@ -114,6 +116,7 @@ def ingest(
         plan = load(spec, options, ids)
     else:
         plan = simple(edges, features, num_nodes, splits, nodes, ids, options)
+    plan.meta |= meta or {}
     plan.check()
     show = Progress(progress)
     try:

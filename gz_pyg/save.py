@@ -111,7 +111,7 @@ def _split(
 
 
 def _encoded(extras: dict[Any, Any]) -> str:
-    """What belongs to no node and no edge, as text for store.json. Read back once, to be sure that it can be."""
+    """What belongs to no node and no edge, as text for store.json; read back once, to be sure."""
     try:
         text = encode_extras(extras)
         decode_extras(text)

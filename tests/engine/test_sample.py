@@ -34,7 +34,11 @@ REJECT = 1e-5
 
 
 @pytest.mark.parametrize("order", ["id", "input"])
-@pytest.mark.parametrize("edges", [kite(), path(6), star(9), empty(4), random_edges(60, 400)], ids=str)
+@pytest.mark.parametrize(
+    "edges",
+    [kite(), path(6), star(9), empty(4), random_edges(60, 400)],
+    ids=["kite", "path", "star", "empty", "random"],
+)
 def test_all_neighbours_agree_with_the_serial_reference(edges, order, tmp_path):
     graph = store_of(edges, tmp_path, keep_edge_ids=True, neighbor_order=order).graph()
     csc = edges.grouped(sort_lists=order == "id")

@@ -137,18 +137,18 @@ nb::object match_binding(const Topology& t, const Ids& grouped, const Ids& neigh
   return to_numpy(std::move(positions));
 }
 
-nb::list induced_binding(const std::vector<uint64_t>& num_nodes,
-                         const std::vector<std::tuple<TopologyPtr, size_t, size_t>>& edge_types,
-                         const std::vector<Ids>& nodes) {
-  std::vector<InducedEdgeType> types;
+nb::list subgraph_binding(const std::vector<uint64_t>& num_nodes,
+                          const std::vector<std::tuple<TopologyPtr, size_t, size_t>>& edge_types,
+                          const std::vector<Ids>& nodes) {
+  std::vector<SubgraphEdgeType> types;
   for (const auto& [topology, frontier, neighbour] : edge_types)
     types.push_back({topology, frontier, neighbour});
   std::vector<NodeList> lists;
   for (const Ids& n : nodes) lists.push_back({n.data(), n.shape(0)});
-  std::vector<InducedEdges> result;
+  std::vector<SubgraphEdges> result;
   {
     nb::gil_scoped_release release;
-    result = induced_edges(num_nodes, types, lists);
+    result = subgraph_edges(num_nodes, types, lists);
   }
   nb::list out;
   for (auto& e : result)
@@ -169,7 +169,7 @@ void bind_dgl(nb::module_& m) {
   m.def("locate_edges", &locate_binding, nb::arg("topology"), nb::arg("positions"));
   m.def("match_edges", &match_binding, nb::arg("topology"), nb::arg("grouped"), nb::arg("neighbour"));
   m.def("invert", &invert, nb::arg("topology"), nb::call_guard<nb::gil_scoped_release>());
-  m.def("induced_edges", &induced_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("nodes"));
+  m.def("subgraph_edges", &subgraph_binding, nb::arg("num_nodes"), nb::arg("edge_types"), nb::arg("nodes"));
 }
 
 }  // namespace gz

@@ -112,9 +112,9 @@ std::shared_ptr<Topology> invert(const Topology& in) {
   return t;
 }
 
-std::vector<InducedEdges> induced_edges(const std::vector<uint64_t>& num_nodes,
-                                        const std::vector<InducedEdgeType>& edge_types,
-                                        const std::vector<NodeList>& nodes) {
+std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes,
+                                          const std::vector<SubgraphEdgeType>& edge_types,
+                                          const std::vector<NodeList>& nodes) {
   constexpr size_t kChunk = 64;
   if (nodes.size() != num_nodes.size())
     throw std::invalid_argument("nodes must be given for every node type, empty where there are none");
@@ -123,9 +123,9 @@ std::vector<InducedEdges> induced_edges(const std::vector<uint64_t>& num_nodes,
     check_ids(nodes[t].nodes, nodes[t].size, num_nodes[t], "node");
     places.emplace_back(nodes[t]);
   }
-  std::vector<InducedEdges> result(edge_types.size());
+  std::vector<SubgraphEdges> result(edge_types.size());
   for (size_t e = 0; e < edge_types.size(); ++e) {
-    const InducedEdgeType& type = edge_types[e];
+    const SubgraphEdgeType& type = edge_types[e];
     const Topology& t = *type.topology;
     const NodeList& list = nodes[type.frontier_type];
     const Places& own = places[type.frontier_type];
@@ -149,7 +149,7 @@ std::vector<InducedEdges> induced_edges(const std::vector<uint64_t>& num_nodes,
     });
     size_t total = 0;
     for (const auto& f : found) total += f.size();
-    InducedEdges& out = result[e];
+    SubgraphEdges& out = result[e];
     out.frontier.resize(total);
     out.neighbour.resize(total);
     out.positions.resize(total);

@@ -24,13 +24,13 @@ void match_edges(const Topology& topology, const int64_t* grouped, const int64_t
 // bytes a node and 8 to 16 an edge.
 std::shared_ptr<Topology> invert(const Topology& topology);
 
-struct InducedEdgeType {
+struct SubgraphEdgeType {
   std::shared_ptr<const Topology> topology;
   size_t frontier_type = 0;
   size_t neighbour_type = 0;
 };
 
-struct InducedEdges {
+struct SubgraphEdges {
   PooledArray<int64_t> frontier;   // places in the node list of the grouped end
   PooledArray<int64_t> neighbour;  // places in the node list of the other end
   PooledArray<int64_t> positions;
@@ -42,8 +42,8 @@ struct NodeList {
 };
 
 // The edges that have both ends among `nodes` (by node type). Of a node given twice the first place counts.
-std::vector<InducedEdges> induced_edges(const std::vector<uint64_t>& num_nodes,
-                                        const std::vector<InducedEdgeType>& edge_types,
-                                        const std::vector<NodeList>& nodes);
+std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes,
+                                          const std::vector<SubgraphEdgeType>& edge_types,
+                                          const std::vector<NodeList>& nodes);
 
 }  // namespace gz

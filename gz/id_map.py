@@ -10,6 +10,7 @@ import numpy as np
 
 from gz import _engine
 from gz._ingest.text import Text
+from gz.feature import FeatureStore
 
 _SHOWN = 5  # unknown keys named in an error
 
@@ -39,19 +40,7 @@ class IdMap:
             self._bytes = self._open("bytes")
 
     def _open(self, name: str) -> np.ndarray:
-        """A one-dimensional .gd column, mapped read-only."""
-        path = Path(self._root) / str(self._entry[name])
-        with open(path, "rb") as f:
-            head = f.read(4096)
-        if len(head) < 4096 or head[:8] != b"\x89GZF\r\n\x1a\n":
-            raise _engine.FormatError(f"{path}: not a gz file, or truncated")
-        offset, size = np.frombuffer(head, "<u8", 2, 64)
-        if int(offset) + int(size) > os.path.getsize(path):
-            raise _engine.FormatError(f"{path}: its data reaches past the end of the file: truncated")
-        dtype = np.dtype(np.uint8 if name == "bytes" else "<i8")
-        if not size:
-            return np.zeros(0, dtype)
-        return np.memmap(path, dtype, "r", int(offset), (int(size) // dtype.itemsize,)).view(np.ndarray)
+        return FeatureStore(Path(self._root) / str(self._entry[name])).get_tensor()
 
     def __reduce__(self) -> Any:
         return IdMap, (self._root, self._entry)

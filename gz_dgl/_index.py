@@ -329,7 +329,7 @@ class StoreIndex(ObjectGeneric):
         lists = [host_ids(n) for n in induced_nodes]
         types = [(self.in_topology(e), d, s) for e, (s, d) in enumerate(self.ends)]
         pairs, ids = [], []
-        for e, (to, source, rows) in enumerate(_engine.induced_edges(self.counts, types, lists)):
+        for e, (to, source, rows) in enumerate(_engine.subgraph_edges(self.counts, types, lists)):
             pairs.append((self.tensor(source), self.tensor(to)))
             ids.append(self.tensor(self.edge_ids_of(e, rows)))
         return Subgraph(coo_index(self, pairs, [len(n) for n in lists]), induced_nodes, ids)

@@ -46,9 +46,7 @@ class Checker {
 
   void preamble(uint64_t file_bytes, Kind expected) const {
     if (std::memcmp(h_.magic, kMagic, sizeof kMagic) != 0)
-      fail(
-          "not a gz file: the first 8 bytes are not gz's magic number (a GraphZero file? `gz ingest` "
-          "converts)");
+      fail("not a gz file: the first 8 bytes are not gz's magic number (a GraphZero file? convert its CSV)");
     if (h_.byte_order != kByteOrder) fail("byte order mark is not 0x01020304: not written little-endian");
     if (h_.version != kVersion)
       fail("format version " + std::to_string(h_.version) + "; this gz reads version " +

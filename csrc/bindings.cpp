@@ -67,7 +67,8 @@ nb::object section(const Topology& t, size_t index) {
   if (!t.mapping) return nb::none();
   const Section& s = header_of(*t.mapping).sections[index];
   if (s.dtype == DType::kNone) return nb::none();
-  return nb::make_tuple(dtype_name(s.dtype), mapped_bytes(t.mapping->data() + s.offset, s.bytes, t.mapping));
+  const auto seen = t.tensors.of(*t.mapping);
+  return nb::make_tuple(dtype_name(s.dtype), mapped_bytes(seen->data() + s.offset, s.bytes, seen));
 }
 
 IdArray ids_from(const Column1& a, const char* what) {
@@ -148,7 +149,21 @@ void bind_topology(nb::module_& m) {
       .def_prop_ro("out", [](const Topology& t) { return t.direction == Direction::kOut; })
       .def_prop_ro("weighted", [](const Topology& t) { return t.weights != nullptr; })
       .def_prop_ro("has_edge_ids", [](const Topology& t) { return bool(t.edge_ids); })
-      .def_prop_ro("writable", [](const Topology& t) { return !t.mapping || t.mapping->writable(); })
+      .def_prop_ro("writable",
+                   [](const Topology& t) { return !t.mapping || t.tensors.of(*t.mapping)->writable(); })
+      .def(
+          "allow_loading",
+          [](const Topology& t, bool allowed) {
+            if (t.residency) t.residency->allow_loading(allowed);
+          },
+          nb::arg("allowed"))
+      .def("stats",
+           [](const Topology& t) {
+             nb::dict d;
+             d["reads"] = t.counts.reads.load();
+             d["bytes_read"] = t.counts.bytes.load();
+             return d;
+           })
       .def("section", &section, nb::arg("index"))
       .def("degree", &degree, nb::arg("nodes"))
       .def("neighbors", &neighbors, nb::arg("node"))
@@ -292,6 +307,22 @@ void gather_array(const ReadOnlyArray& rows, const Ids& ids, AnyArray out) {
   gather(rows.data(), num_rows, row_bytes, ids.data(), ids.shape(0), out.data());
 }
 
+nb::dict feature_stats(const Feature& f) {
+  const RowSource::Stats s = f.source->stats();
+  nb::dict d;
+  d["mapped"] = s.mapped;
+  d["hits"] = s.hits;
+  d["misses"] = s.misses;
+  d["reads"] = s.reads;
+  d["bytes_read"] = s.bytes_read;
+  d["queue_depth"] = s.queue_depth;
+  d["cache_bytes"] = s.cache_bytes;
+  d["cache_rows"] = s.cache_rows;
+  d["cached_rows"] = s.cached_rows;
+  d["loaded"] = s.loaded;
+  return d;
+}
+
 void bind_features(nb::module_& m) {
   nb::class_<Feature>(m, "Feature")
       .def_static("open", &Feature::open, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
@@ -306,8 +337,16 @@ void bind_features(nb::module_& m) {
       .def_ro("shape", &Feature::shape)
       .def_ro("row_bytes", &Feature::row_bytes)
       .def_ro("offset", &Feature::offset)
-      .def_prop_ro("writable", [](const Feature& f) { return f.mapping->writable(); })
-      .def("bytes", [](const Feature& f) { return mapped_bytes(f.data(), f.bytes(), f.mapping); })
+      .def_prop_ro("writable", [](const Feature& f) { return f.tensor.of(*f.mapping)->writable(); })
+      .def("bytes",
+           [](const Feature& f) {
+             const auto seen = f.tensor.of(*f.mapping);
+             return mapped_bytes(seen->data() + f.offset, f.bytes(), seen);
+           })
+      .def(
+          "configure", [](const Feature& f, uint64_t cache, bool load) { f.source->configure(cache, load); },
+          nb::arg("cache"), nb::arg("load"))
+      .def("stats", &feature_stats)
       .def(
           "resident_bytes", [](const Feature& f) { return f.mapping->resident_bytes(f.offset, f.bytes()); },
           nb::call_guard<nb::gil_scoped_release>())
@@ -332,6 +371,14 @@ NB_MODULE(_engine, m) {
   bind_ingest(m);
   bind_induced(m);
   bind_dgl(m);
+  m.def(
+      "read_path",
+      [] {
+        if (only_mapping()) return nb::make_tuple("map", "GZ_IO=map");
+        const ReadChoice& c = read_choice();
+        return nb::make_tuple(c.path == ReadPath::kRing ? "ring" : "threads", c.why);
+      },
+      "How rows that are not in memory are read, and why.");
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads, nb::arg("n"));
   m.def("pool_limit", &pool_limit);

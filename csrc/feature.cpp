@@ -2,7 +2,6 @@
 
 #include "check.h"
 #include "error.h"
-#include "gather.h"
 
 namespace gz {
 namespace {
@@ -18,6 +17,7 @@ std::shared_ptr<Feature> make(std::shared_ptr<Mapping> mapping, uint64_t offset,
   f->shape = std::move(shape);
   // Rows are fetched at random: read-ahead around them costs bandwidth and evicts what is useful.
   f->mapping->advise(f->offset, f->bytes(), Advice::kRandom);
+  f->source = std::make_shared<RowSource>(f->mapping, f->offset, f->num_rows(), f->row_bytes);
   return f;
 }
 
@@ -45,7 +45,7 @@ std::shared_ptr<Feature> Feature::adopt(const std::string& path, uint64_t offset
 }
 
 void Feature::gather(const int64_t* ids, size_t count, void* out) const {
-  gz::gather(data(), num_rows(), row_bytes, ids, count, out);
+  source->gather(ids, count, static_cast<char*>(out));
 }
 
 }  // namespace gz

@@ -8,11 +8,13 @@
 
 #include "format.h"
 #include "mapping.h"
+#include "row_source.h"
 
 namespace gz {
 
 struct Feature {
   std::shared_ptr<Mapping> mapping;
+  std::shared_ptr<RowSource> source;
   uint64_t offset = 0;  // of the first row in the file
   DType dtype = DType::kNone;
   std::vector<uint64_t> shape;  // rows first
@@ -20,7 +22,7 @@ struct Feature {
 
   uint64_t num_rows() const { return shape[0]; }
   uint64_t bytes() const { return num_rows() * row_bytes; }
-  std::byte* data() const { return mapping->data() + offset; }
+  WritableCopy tensor;  // what users see
 
   static std::shared_ptr<Feature> open(const std::string& path);
   // An array that lies in a file whose header the caller has read (.npy). Checks that the rows are inside the
@@ -28,6 +30,7 @@ struct Feature {
   static std::shared_ptr<Feature> adopt(const std::string& path, uint64_t offset, DType dtype,
                                         std::vector<uint64_t> shape);
 
+  // What the file holds, whatever was written to the tensor.
   void gather(const int64_t* ids, size_t count, void* out) const;
 };
 

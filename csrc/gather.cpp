@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,7 +62,7 @@ struct Rows {
 
 // Calls copy(to, from) for output rows [begin, end), with the rows ahead on their way.
 template <class Copy>
-void copy_rows(const Rows& r, size_t begin, size_t end, Copy&& copy) {
+void copy_rows(const Rows r, size_t begin, size_t end, Copy&& copy) {
   const size_t ahead = std::clamp<size_t>(kLinesAhead * kLine / r.bytes, 2, 32);
   for (size_t i = begin; i < std::min(end, begin + ahead); ++i) prefetch_row(r.row(i), r.bytes);
   for (size_t i = begin; i < end; ++i) {
@@ -74,11 +73,11 @@ void copy_rows(const Rows& r, size_t begin, size_t end, Copy&& copy) {
 
 // memcpy of a size the compiler knows: scalars and short rows without a call each.
 template <size_t kBytes>
-void copy_fixed(const Rows& r, size_t begin, size_t end) {
+void copy_fixed(const Rows r, size_t begin, size_t end) {
   copy_rows(r, begin, end, [](char* to, const char* from) { std::memcpy(to, from, kBytes); });
 }
 
-void copy_plain(const Rows& r, size_t begin, size_t end) {
+void copy_plain(const Rows r, size_t begin, size_t end) {
   switch (r.bytes) {
     case 1:
       return copy_fixed<1>(r, begin, end);
@@ -93,24 +92,35 @@ void copy_plain(const Rows& r, size_t begin, size_t end) {
   }
 }
 
-void copy_streamed(const Rows& r, size_t begin, size_t end) {
+void copy_streamed(const Rows r, size_t begin, size_t end) {
   copy_rows(r, begin, end, [&](char* to, const char* from) { stream(to, from, r.bytes); });
   finish_streaming();
 }
 
-// Rows that are no multiple of kStreamUnit: `group` of them are, so a group is put together in the
-// first-level cache and streamed from there. `begin` is a multiple of `group`.
-void copy_staged(const Rows& r, size_t begin, size_t end, size_t group) {
+// Any row size and any alignment of the output: rows are put together in the first-level cache, where they
+// lie relative to a multiple of kStreamUnit as they will in the output, and streamed from there.
+void copy_staged(const Rows r, size_t begin, size_t end) {
   alignas(kStreamUnit) char stage[kStageBytes];
-  size_t filled = 0;
-  copy_rows(r, begin, end, [&](char* to, const char* from) {
-    std::memcpy(stage + filled, from, r.bytes);
+  char* to = r.out + begin * r.bytes;  // where the stage goes
+  size_t from = reinterpret_cast<uintptr_t>(to) % kStreamUnit,
+         filled = from;  // [from, filled) is not yet out
+  const auto flush = [&](size_t until) {
+    const size_t body = std::min(until, (from + kStreamUnit - 1) / kStreamUnit * kStreamUnit);
+    std::memcpy(to, stage + from, body - from);
+    stream(to + (body - from), stage + body, (until - body) / kStreamUnit * kStreamUnit);
+    const size_t rest = (until - body) % kStreamUnit;
+    to += until - rest - from;
+    std::memcpy(stage, stage + until - rest, rest);
+    from = 0;
+    filled = rest;
+  };
+  copy_rows(r, begin, end, [&](char*, const char* row) {
+    if (filled + r.bytes > kStageBytes) flush(filled);
+    std::memcpy(stage + filled, row, r.bytes);
     filled += r.bytes;
-    if (filled < group * r.bytes) return;
-    stream(to + r.bytes - filled, stage, filled);
-    filled = 0;
   });
-  if (filled) std::memcpy(r.out + end * r.bytes - filled, stage, filled);
+  flush(filled);
+  std::memcpy(to, stage, filled);
   finish_streaming();
 }
 
@@ -121,18 +131,16 @@ void gather(const void* rows, uint64_t num_rows, size_t row_bytes, const int64_t
   check_ids(ids, count, num_rows, "row");
   if (count == 0 || row_bytes == 0) return;
   const Rows r{static_cast<const char*>(rows), row_bytes, ids, static_cast<char*>(out)};
-  const size_t group = kStreamUnit / std::gcd(row_bytes, kStreamUnit);
-  const bool streamed = can_stream() && row_bytes >= kStreamUnit && group * row_bytes <= kStageBytes &&
-                        count * row_bytes >= kStreamFrom &&
-                        reinterpret_cast<uintptr_t>(out) % kStreamUnit == 0;
-  const size_t grain = std::max<size_t>(64, (size_t{256} << 10) / row_bytes) / group * group;
-  parallel_for(count, grain, [&](size_t begin, size_t end) {
+  const bool streamed = can_stream() && row_bytes >= kStreamUnit && row_bytes <= kStageBytes / 4 &&
+                        count * row_bytes >= kStreamFrom;
+  const bool aligned = row_bytes % kStreamUnit == 0 && reinterpret_cast<uintptr_t>(out) % kStreamUnit == 0;
+  parallel_for(count, std::max<size_t>(64, (size_t{256} << 10) / row_bytes), [&](size_t begin, size_t end) {
     if (!streamed)
       copy_plain(r, begin, end);
-    else if (group == 1)
+    else if (aligned)
       copy_streamed(r, begin, end);
     else
-      copy_staged(r, begin, end, group);
+      copy_staged(r, begin, end);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "error.h"
+#include "fork.h"
 
 namespace gz {
 namespace {
@@ -47,14 +48,24 @@ std::shared_ptr<Mapping> Mapping::open(const std::string& path) {
     ::close(fd);
     fail(S_ISDIR(st.st_mode) ? EISDIR : EINVAL, path, "map (not a regular file)");
   }
-  return std::shared_ptr<Mapping>(new Mapping(path, fd, static_cast<uint64_t>(st.st_size)));
+  return std::shared_ptr<Mapping>(new Mapping(path, fd, static_cast<uint64_t>(st.st_size), false));
 }
 
-Mapping::Mapping(std::string path, int fd, uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {
+std::shared_ptr<Mapping> Mapping::writable_copy() const {
+  const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) fail(errno, path_, "open again");
+  std::shared_ptr<Mapping> copy(new Mapping(path_, fd, size_, true));
+  copy->advise(0, size_, Advice::kRandom);
+  return copy;
+}
+
+Mapping::Mapping(std::string path, int fd, uint64_t size, bool writable)
+    : path_(std::move(path)), fd_(fd), size_(size), writable_(writable) {
   if (size_ == 0) return;
+  void* p = MAP_FAILED;
   // MAP_NORESERVE: without it a mapping larger than RAM + swap is refused under the default overcommit
   // policy.
-  void* p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd_, 0);
+  if (writable_) p = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd_, 0);
   if (p == MAP_FAILED) {
     writable_ = false;
     p = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd_, 0);
@@ -93,6 +104,12 @@ uint64_t Mapping::resident_bytes(uint64_t offset, uint64_t bytes) const {
     pages += std::count_if(in_core.begin(), in_core.begin() + n, [](unsigned char c) { return c & 1; });
   }
   return pages * kPage;
+}
+
+std::shared_ptr<Mapping> WritableCopy::of(const Mapping& mapping) const {
+  std::lock_guard lock(fork_mutex());
+  if (!copy_) copy_ = mapping.writable_copy();
+  return copy_;
 }
 
 std::shared_ptr<Mapping> open_checked(const std::string& path, Kind kind) {

@@ -211,6 +211,7 @@ size_t to_offsets(PooledArray<uint64_t>& counts) {
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
                   const Outputs& out) {
   PooledArray<uint64_t> begins(f.size), degrees(f.size), offsets(f.size);
+  t.fetch_starts(f.nodes, f.size);
   parallel_for(f.size, kChunk * 4, [&](size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {
       if (i + kAhead < to) __builtin_prefetch(t.indptr + f.nodes[i + kAhead]);
@@ -220,8 +221,11 @@ void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const Pic
       offsets[i] = take_count(range.size(), o);
     }
   });
-  const size_t base = out.grow(to_offsets(offsets) + 0), end = out.positions.size();
+  const size_t base = out.grow(to_offsets(offsets)), end = out.positions.size();
   const auto offset = [&](size_t i) { return i < f.size ? base + offsets[i] : end; };
+
+  // Lists that are not in memory are fetched all together, once it is known which parts of them are wanted.
+  const bool fetched = t.cold(f.size, [&](size_t i) { return t.indices.address(begins[i]); });
 
   with_width(t.indices, [&](const auto* indices) {
     parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
@@ -241,16 +245,21 @@ void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const Pic
             choose_without_replacement(rng, degree, count, p);
           for (size_t j = 0; j < count; ++j) p[j] += static_cast<int64_t>(begin);
         }
-        for (size_t j = 0; j < count; ++j) {
-          __builtin_prefetch(indices + p[j]);
-          out.owners[at + j] = first + static_cast<int64_t>(i);
-        }
+        for (size_t j = 0; j < count; ++j) out.owners[at + j] = first + static_cast<int64_t>(i);
+        if (fetched) continue;
+        for (size_t j = 0; j < count; ++j) __builtin_prefetch(indices + p[j]);
         // Neighbours are read kLag picks behind their prefetch, so that every read has had time to arrive.
         const size_t picked = at + count;
         const size_t ready = i + 1 == to ? picked : std::max(done, picked - std::min(picked, kLag));
         read_neighbours(t, indices, positions + done, out.neighbours.data() + done, ready - done);
         done = ready;
       }
+    });
+    if (!fetched) return;
+    const int64_t* const positions = out.positions.data() + base;
+    t.fetch(end - base, [&](size_t i) { return indices + positions[i]; }, sizeof *indices);
+    parallel_for(end - base, kChunk * 8, [&](size_t from, size_t to) {
+      read_neighbours(t, indices, positions + from, out.neighbours.data() + base + from, to - from);
     });
   });
 }
@@ -259,6 +268,7 @@ void pick_by_scan(const Topology& t, const Frontier& f, int64_t first, const Pic
                   const Outputs& out) {
   constexpr size_t kScanChunk = 64;
   const size_t chunks = (f.size + kScanChunk - 1) / kScanChunk;
+  t.fetch_lists(f.nodes, f.size);
   std::vector<std::vector<int64_t>> picked(chunks);
   PooledArray<uint64_t> counts(f.size);
   parallel_for(chunks, 1, [&](size_t from, size_t to) {

@@ -110,6 +110,8 @@ class NodeSet {
 void name_edges(const SampleEdgeType& type, SampledEdges& out, size_t from, bool want_ids) {
   constexpr size_t kAhead = 32;
   const auto translate = [&](const IdArray& map, const PooledArray<int64_t>& in, PooledArray<int64_t>& to) {
+    const auto place = [&](size_t i) { return map.address(static_cast<uint64_t>(in[from + i])); };
+    if (type.topology->cold(in.size() - from, place)) type.topology->fetch(in.size() - from, place, 8);
     parallel_for(in.size() - from, 8192, [&](size_t begin, size_t end) {
       for (size_t i = from + begin; i < from + end; ++i) {
         if (i + kAhead < from + end) __builtin_prefetch(map.address(static_cast<uint64_t>(in[i + kAhead])));

@@ -41,15 +41,36 @@ std::shared_ptr<Topology> Topology::open(const std::string& path) {
   t->mapping = mapping;
   if (t->indptr[0] != 0 || t->indptr[t->num_nodes] != t->num_edges)
     throw FormatError(path, "indptr does not run from 0 to the number of edges");
+  t->residency = std::make_unique<Residency>(mapping);
   // Lists are short and far apart: read-ahead around them would only evict what is useful.
-  for (size_t s : {kIndices, kEdgeIds, kEdgePositions, kWeights, kAlias})
+  for (size_t s : {size_t{kIndptr}, size_t{kIndices}, size_t{kEdgeIds}, size_t{kEdgePositions},
+                   size_t{kWeights}, size_t{kAlias}})
     if (h.sections[s].bytes) mapping->advise(h.sections[s].offset, h.sections[s].bytes, Advice::kRandom);
   return t;
+}
+
+void Topology::fetch_starts(const int64_t* nodes, size_t count) const {
+  const auto start = [&](size_t i) { return indptr + nodes[i]; };
+  if (cold(count, start)) fetch(count, start, 2 * sizeof(uint64_t));
+}
+
+void Topology::fetch_lists(const int64_t* nodes, size_t count) const {
+  if (!residency) return;
+  fetch_starts(nodes, count);
+  const auto list = [&](size_t i) {
+    const Range r = edges_of(static_cast<uint64_t>(nodes[i]));
+    const auto* begin = static_cast<const std::byte*>(indices.address(r.begin));
+    const auto* end = static_cast<const std::byte*>(indices.address(r.end));
+    return std::pair<uint64_t, uint64_t>(begin - mapping->data(), end - begin);
+  };
+  if (!residency->likely(count, [&](size_t i) { return list(i).first; }))
+    residency->fetch(count, list, counts);
 }
 
 void Topology::degrees(const int64_t* nodes, size_t count, int64_t* out) const {
   constexpr size_t kAhead = 16;
   check_ids(nodes, count, num_nodes, "node");
+  fetch_starts(nodes, count);
   parallel_for(count, 4096, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       if (i + kAhead < end) __builtin_prefetch(indptr + nodes[i + kAhead]);

@@ -8,6 +8,7 @@
 #include "format.h"
 #include "mapping.h"
 #include "pool.h"
+#include "residency.h"
 
 namespace gz {
 
@@ -53,6 +54,9 @@ struct Topology {
   std::string name;                   // the file's path, or what the arrays are; for messages
   std::shared_ptr<const void> owner;  // keeps the memory alive
   std::shared_ptr<Mapping> mapping;   // null for arrays
+  WritableCopy tensors;               // what users see of it
+  std::unique_ptr<Residency> residency;
+  mutable ReadCounts counts;
 
   // Opens a .gl file: checks the header and both ends of indptr. Reads three pages whatever the size.
   static std::shared_ptr<Topology> open(const std::string& path);
@@ -74,8 +78,32 @@ struct Topology {
   void list(int64_t node, PooledArray<int64_t>& neighbours, PooledArray<int64_t>& positions) const;
   uint64_t max_degree() const;  // reads all of indptr
 
+  // Whether some of `count` places about to be read are not in memory. address(i): of the i-th.
+  template <class Address>
+  bool cold(size_t count, Address&& address) const {
+    return residency && !residency->likely(count, [&](size_t i) { return offset_of(address(i)); });
+  }
+  // Brings them in, many at a time, where page faults would do it one by one.
+  template <class Address>
+  void fetch(size_t count, Address&& address, size_t bytes) const {
+    residency->fetch(
+        count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); }, counts);
+  }
+
+  // Both for the starts of lists.
+  void fetch_starts(const int64_t* nodes, size_t count) const;
+  // And for whole lists with their starts.
+  void fetch_lists(const int64_t* nodes, size_t count) const;
+
   [[noreturn]] void damaged_indptr(uint64_t v) const;
   [[noreturn]] void damaged_index(uint64_t position) const;
+
+ private:
+  // Addresses outside the file (ids of another topology) become its start: the header, always in memory.
+  uint64_t offset_of(const void* address) const {
+    const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(address) - mapping->data());
+    return at < mapping->size() ? at : 0;
+  }
 };
 
 }  // namespace gz

@@ -121,7 +121,7 @@ void verify_feature(const std::string& path) {
   const auto f = Feature::open(path);
   verify_checksum(*f->mapping, kData, "data");
   if (f->dtype != DType::kBool) return;
-  const auto* bytes = reinterpret_cast<const uint8_t*>(f->data());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(f->mapping->data() + f->offset);
   const uint64_t i = first_wrong(f->bytes(), [&](uint64_t at) { return bytes[at] > 1; });
   if (i < f->bytes())
     throw FormatError(path,

@@ -1,0 +1,51 @@
+// A queue of reads that the kernel works on at the same time: io_uring, by its system calls.
+//
+// Why not liburing: it would be a system package, and this is the small part of it that reading needs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace gz {
+
+class Ring {
+ public:
+  // Null where the kernel or the container forbids io_uring; *why then says so.
+  static std::unique_ptr<Ring> create(unsigned depth, std::string* why);
+  ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  unsigned depth() const { return depth_; }
+  unsigned in_flight() const { return in_flight_; }
+
+  // At most depth() reads may be in flight. `to` must stay valid until the read's completion is popped.
+  void push_read(int fd, void* to, uint32_t bytes, uint64_t offset, uint64_t tag);
+  // Hands what was pushed to the kernel and waits until at least `wait` completions can be popped.
+  void submit_and_wait(unsigned wait);
+
+  struct Completion {
+    uint64_t tag;
+    int32_t result;  // bytes read, or -errno
+  };
+  bool pop(Completion& out);
+
+ private:
+  Ring() = default;
+
+  int fd_ = -1;
+  unsigned depth_ = 0, in_flight_ = 0, unsubmitted_ = 0;
+  void* rings_ = nullptr;
+  size_t rings_bytes_ = 0;
+  void* entries_ = nullptr;  // io_uring_sqe[depth]
+  size_t entries_bytes_ = 0;
+  // Shared with the kernel: release what it reads, acquire what it writes.
+  std::atomic<uint32_t>*sq_tail_ = nullptr, *cq_head_ = nullptr, *cq_tail_ = nullptr;
+  uint32_t* sq_array_ = nullptr;
+  const void* completions_ = nullptr;  // io_uring_cqe[]
+  uint32_t sq_mask_ = 0, cq_mask_ = 0;
+};
+
+}  // namespace gz

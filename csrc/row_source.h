@@ -1,0 +1,56 @@
+// Where a gather finds its rows: in the mapping while they are in memory, else in the row cache, else on the
+// disk. It always gives what the file holds.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "extents.h"
+#include "residency.h"
+#include "row_cache.h"
+
+namespace gz {
+
+class RowSource {
+ public:
+  RowSource(std::shared_ptr<Mapping> mapping, uint64_t first, uint64_t num_rows, size_t row_bytes);
+  ~RowSource();
+
+  // cache: bytes for the row cache; 0 for none. load: the file may be held in memory as a whole.
+  void configure(uint64_t cache, bool load);
+
+  void gather(const int64_t* ids, size_t count, char* out);
+
+  struct Stats {
+    uint64_t mapped;        // rows copied from the mapping
+    uint64_t hits, misses;  // rows found in the row cache, and read
+    uint64_t reads, bytes_read;
+    double queue_depth;  // mean of the reads in flight, per thread
+    uint64_t cache_bytes, cache_rows, cached_rows;
+    uint64_t loaded;  // bytes of the file the background load has brought in
+  };
+  Stats stats() const;
+
+ private:
+  std::shared_ptr<RowCache> cache();
+  void gather_cold(const int64_t* ids, size_t count, char* out);
+  void read(PooledArray<RowRequest>& requests, char* out);
+
+  std::shared_ptr<Mapping> mapping_;
+  uint64_t first_, num_rows_;
+  size_t row_bytes_;
+  Residency residency_;
+
+  // Under fork_mutex():
+  uint64_t cache_budget_ = 0;
+  std::shared_ptr<RowCache> cache_;
+  pid_t cache_pid_ = 0;
+  std::unique_ptr<ReadFile> past_;
+
+  std::atomic<uint64_t> mapped_{0}, hits_{0}, misses_{0};
+  ReadCounts counts_;
+};
+
+}  // namespace gz

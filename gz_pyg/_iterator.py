@@ -125,7 +125,7 @@ class BatchIterator(_SingleProcessDataLoaderIter):
 
     def __init__(self, loader: Any, ahead: int):
         super().__init__(loader)
-        self._epoch = _Epoch(loader, self._dataset_fetcher, self._base_seed)
+        self._epoch = _Epoch(loader, self._dataset_fetcher, int(self._base_seed))
         self._ahead = ahead
         self._number = 0
         self._waiting: deque[Task] = deque()

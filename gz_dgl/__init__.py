@@ -6,10 +6,11 @@ The rest of the script stays as it is.
 """
 
 from gz_dgl._dispatch import install as _install
+from gz_dgl._prefetch import prefetch
 from gz_dgl.graph import StoreGraph
 from gz_dgl.inference import empty_column, inference
 from gz_dgl.store import load, save
 
 _install()
 
-__all__ = ["StoreGraph", "empty_column", "inference", "load", "save"]
+__all__ = ["StoreGraph", "empty_column", "inference", "load", "prefetch", "save"]

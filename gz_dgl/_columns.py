@@ -3,14 +3,12 @@
 DGL keeps features in Column objects, which know how to wait: a sampled graph's column is the parent's storage
 and an index, sliced at the first read. A MappedColumn is such a Column over a mapped file, sliced by the
 engine, and its fetch() starts the read in a thread and hands back a future, which DGL's DataLoader awaits
-after it has started all of them.
+after it has started all of them, and gz_dgl.prefetch when the batch is asked for.
 """
 
 from __future__ import annotations
 
-import os
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 import gz
 from gz import _engine
+from gz._background import Pipeline, Task
 from gz_dgl import _memory
 from gz_dgl._dgl import Column
 
@@ -64,20 +63,22 @@ def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False
     return out
 
 
-@cache
-def _readers(pid: int) -> ThreadPoolExecutor:
-    """One pool per process: threads do not survive a fork."""
-    return ThreadPoolExecutor(_READERS, thread_name_prefix="gz-fetch")
-
-
 class Fetch:
     """Rows on their way. wait() gives them, or raises what reading them raised."""
 
-    def __init__(self, future: Future[torch.Tensor]):
-        self._future = future
+    def __init__(self, task: Task):
+        self._task = task
 
     def wait(self) -> torch.Tensor:
-        return self._future.result()
+        return self._task.result()
+
+
+def _read(order: tuple[MappedColumn, NDArray[np.int64], Any, bool, Any]) -> torch.Tensor:
+    column, *how = order
+    return column._fetch(*how)
+
+
+_readers = Pipeline(_read, threads=_READERS, name="gz-fetch")
 
 
 class MappedColumn(Column):
@@ -157,7 +158,7 @@ class MappedColumn(Column):
             _ = self.data
         # Threads may be waiting on others' reads: the ids are taken now, the caller may change them.
         ids = host_ids(indices)
-        return Fetch(_readers(os.getpid()).submit(self._fetch, ids, device, bool(pin_memory), kwargs))
+        return Fetch(_readers.submit((self, ids, device, bool(pin_memory), kwargs)))
 
     def _fetch(self, ids: NDArray[np.int64], device: Any, pin: bool, kwargs: Any) -> torch.Tensor:
         rows = self.rows_of(ids) if self.path is not None else ids

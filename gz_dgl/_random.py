@@ -5,14 +5,21 @@ reproducible, and so that DataLoader workers, whom torch seeds one by one, diffe
 called, it rules, as it does in DGL: the n-th draw of a process is a function of (v, process, n). A process is
 numbered by how many were forked or pickled for since dgl.seed, so every worker of every epoch has a stream of
 its own and the same one in the next run.
+
+gz_dgl.prefetch names its batches instead: inside named_batch(), what this module and torch's, numpy's and
+Python's generators give is a function of (epoch, number) alone, and all of them are put back afterwards.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from gz_dgl._dgl import dgl
@@ -26,11 +33,15 @@ class _Stream:
         self.process: tuple[int, ...] = ()
         self.children = 0
         self.draws = 0
+        self.batch: list[int] | None = None  # (epoch, number, draws) inside a named batch
 
     def seed(self, value: int) -> None:
         self.value, self.children, self.draws = int(value), 0, 0
 
     def next(self) -> int:
+        if self.batch is not None:
+            self.batch[-1] += 1
+            return _fold(*self.batch)
         if self.value is None:
             return int(torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64)) & _MASK
         self.draws += 1
@@ -63,6 +74,23 @@ _pending: tuple[int | None, tuple[int, ...]] | None = None
 def next_seed() -> int:
     """A new 64-bit rng_seed."""
     return _stream.next()
+
+
+@contextmanager
+def named_batch(epoch: int, number: int) -> Iterator[None]:
+    """Draws are those of batch `number` of an epoch; afterwards it is as if none had been made."""
+    states = torch.default_generator.get_state(), np.random.get_state(), random.getstate()
+    before, _stream.batch = _stream.batch, [epoch, number, 0]
+    torch.default_generator.manual_seed(_fold(epoch, number, 0) >> 1)
+    np.random.seed(_fold(epoch, number, 1 << 32) & 0xFFFFFFFF)
+    random.seed(_fold(epoch, number, 2 << 32))
+    try:
+        yield
+    finally:
+        _stream.batch = before
+        torch.default_generator.set_state(states[0])
+        np.random.set_state(states[1])
+        random.setstate(states[2])
 
 
 def child_state() -> tuple[int | None, tuple[int, ...]]:

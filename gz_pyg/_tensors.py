@@ -38,7 +38,11 @@ def stack(row: Tensor, col: Tensor) -> Tensor:
     """``[2, E]`` from its two halves."""
     if row.device.type != "cpu" or row.dtype != torch.int64 or col.dtype != torch.int64:
         return torch.stack([row, col], dim=0)
-    return torch.stack([row, col], dim=0, out=empty((2, row.numel()), torch.int64))
+    out = empty((2, row.numel()), torch.int64)
+    # Copied by numpy: torch would start a team of threads for it in every thread that calls this.
+    np.copyto(out.numpy()[0], row.numpy())
+    np.copyto(out.numpy()[1], col.numpy())
+    return out
 
 
 def as_numpy_ids(index: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:

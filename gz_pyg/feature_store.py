@@ -68,6 +68,12 @@ class FeatureStore(PyGFeatureStore):
         column = self._column(t, name)
         return column.take(rows) if isinstance(column, Mapped) else take(column, rows)
 
+    def _state(self) -> list[Any]:
+        """Changes whenever a tensor is added, or one of them or of the mapped ones is written to."""
+        added = [(key, id(value), value._version) for key, value in list(self._added.items())]
+        mapped = [(key, m._tensor) for key, m in list(self._mapped.items()) if m._tensor is not None]
+        return [*added, *((key, tensor._version) for key, tensor in mapped if tensor._version)]
+
     def _locate(self, attr: TensorAttr) -> tuple[Any, str]:
         """The store's type and column that an attr means; KeyError when there is none."""
         group, name = attr.group_name, attr.attr_name

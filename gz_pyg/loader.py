@@ -20,11 +20,12 @@ from torch_geometric.sampler.base import SubgraphType
 
 from gz_pyg._batch import Joiner
 from gz_pyg._inputs import all_indices, input_edges, input_nodes, without_lists
+from gz_pyg._iterator import Prefetching, checked_prefetch
 from gz_pyg.data import resolve
 from gz_pyg.sampler import NeighborSampler, share_threads
 
 
-class NeighborLoader(NodeLoader):
+class NeighborLoader(Prefetching, NodeLoader):
     """``torch_geometric.loader.NeighborLoader`` on a store, or on any PyG data without pyg-lib.
 
     Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:
@@ -35,6 +36,9 @@ class NeighborLoader(NodeLoader):
             node types a type, or ``(type, any of these)``. On any data.
         time_attr, weight_attr: on any data; edges need not be sorted.
         subgraph_type: ``"induced"`` on any data, disjoint and temporal ones included.
+        prefetch: without workers, the number of batches made ahead in background threads while the model
+            trains; 0 for none. None means 2, or 0 where a sampler or a subclass of yours makes the batches.
+            The batches are the same whatever it is. See docs/pyg.md.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class NeighborLoader(NodeLoader):
         filter_per_worker: bool | None = None,
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
+        prefetch: int | None = None,
         **kwargs: Any,
     ):
         if input_time is not None and time_attr is None:
@@ -62,6 +67,7 @@ class NeighborLoader(NodeLoader):
                 "Received conflicting 'input_time' and 'time_attr' arguments: 'input_time' is set while "
                 "'time_attr' is not set."
             )
+        self.prefetch = checked_prefetch(prefetch)
         data = resolve(data)
         if neighbor_sampler is None:
             neighbor_sampler = NeighborSampler(
@@ -122,19 +128,34 @@ class NeighborLoader(NodeLoader):
 
     def filter_fn(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
         """Joins a sample with its features."""
-        share_threads()
         if self.transform_sampler_output:
             out = self.transform_sampler_output(out)
+        data = self._joined(out)
+        return data if self.transform is None else self.transform(data)
+
+    def _neighbor_sampler(self) -> BaseSampler:
+        return self.node_sampler
+
+    def _is_customised(self) -> bool:
+        """Whether a subclass, or a function set afterwards, makes the batches in its own way."""
+        collate = getattr(self.collate_fn, "__func__", None)
+        return collate is not NodeLoader.collate_fn or type(self).filter_fn is not NeighborLoader.filter_fn
+
+    def _sample(self, index: Any) -> SamplerOutput | HeteroSamplerOutput:
+        return self.node_sampler.sample_from_nodes(self.input_data[index])
+
+    def _joined(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
+        share_threads()
         data = self._join(out)
         input_id, time = out.metadata[0], out.metadata[1]
         part = data if isinstance(out, SamplerOutput) else data[self.input_data.input_type]
         part.input_id = input_id
         part.seed_time = time
         part.batch_size = input_id.size(0)
-        return data if self.transform is None else self.transform(data)
+        return data
 
 
-class LinkNeighborLoader(LinkLoader):
+class LinkNeighborLoader(Prefetching, LinkLoader):
     """``torch_geometric.loader.LinkNeighborLoader`` on a store, or on any PyG data without pyg-lib.
 
     Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:
@@ -143,6 +164,7 @@ class LinkNeighborLoader(LinkLoader):
         data: also the path of a store, or what ``gz_pyg.load`` returns.
         edge_label_index: ``[2, E]``, an edge type, or ``(edge type, [2, E] or None)``, on any data. An edge
             type alone, or None, means all its edges; those of a store are looked up batch by batch.
+        prefetch: as in ``NeighborLoader``.
     """
 
     def __init__(
@@ -166,6 +188,7 @@ class LinkNeighborLoader(LinkLoader):
         filter_per_worker: bool | None = None,
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
+        prefetch: int | None = None,
         **kwargs: Any,
     ):
         if (edge_label_time is not None) != (time_attr is not None):
@@ -175,6 +198,7 @@ class LinkNeighborLoader(LinkLoader):
                 f"{'set' if time_attr is not None else 'not set'}. "
                 f"Both arguments must be provided for temporal sampling."
             )
+        self.prefetch = checked_prefetch(prefetch)
         data = resolve(data)
         if neighbor_sampler is None:
             neighbor_sampler = NeighborSampler(
@@ -226,9 +250,26 @@ class LinkNeighborLoader(LinkLoader):
 
     def filter_fn(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
         """Joins a sample with its features."""
-        share_threads()
         if self.transform_sampler_output:
             out = self.transform_sampler_output(out)
+        data = self._joined(out)
+        return data if self.transform is None else self.transform(data)
+
+    def _neighbor_sampler(self) -> BaseSampler:
+        return self.link_sampler
+
+    def _is_customised(self) -> bool:
+        """Whether a subclass, or a function set afterwards, makes the batches in its own way."""
+        collate = getattr(self.collate_fn, "__func__", None)
+        return (
+            collate is not LinkLoader.collate_fn or type(self).filter_fn is not LinkNeighborLoader.filter_fn
+        )
+
+    def _sample(self, index: Any) -> SamplerOutput | HeteroSamplerOutput:
+        return self.link_sampler.sample_from_edges(self.input_data[index], neg_sampling=self.neg_sampling)
+
+    def _joined(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
+        share_threads()
         data = self._join(out)
         homogeneous = isinstance(out, SamplerOutput)
         t = self.input_data.input_type
@@ -249,4 +290,4 @@ class LinkNeighborLoader(LinkLoader):
             for name in ("edge_label_index", "edge_label_time"):
                 if (homogeneous or t in data.edge_types) and name in edge_part:
                     delattr(edge_part, name)
-        return data if self.transform is None else self.transform(data)
+        return data

@@ -23,15 +23,11 @@ from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 from torch_geometric.typing import EdgeTypeStr
 
 from gz import _engine
+from gz_pyg._random import draw_rng_seed, of_batch
 from gz_pyg._source import Column, EdgeKey, NodeKey, make_source
 from gz_pyg._tensors import Mapped, as_numpy_ids, ordered_int64
 
 _threads_set_in: int | None = None  # the worker process whose share of the threads has been set
-
-
-def draw_rng_seed() -> int:
-    """A seed from torch's generator: `seed_everything` and the worker's own seed decide every sample."""
-    return int(torch.empty((), dtype=torch.int64).random_())
 
 
 def share_threads() -> None:
@@ -216,7 +212,7 @@ class NeighborSampler(BaseSampler):
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
         inputs = EdgeSamplerInput.cast(inputs)
-        neg_sampling = NegativeSampling.cast(neg_sampling)
+        neg_sampling = of_batch(NegativeSampling.cast(neg_sampling))
         if inputs.time is not None and not self.is_temporal:
             raise ValueError("the edges have times, but the sampler was made without time_attr")
         num_pos = inputs.row.numel()
@@ -260,7 +256,7 @@ class NeighborSampler(BaseSampler):
             replace=self.replace,
             disjoint=self.disjoint,
             last=self.temporal_strategy == "last",
-            rng_seed=draw_rng_seed() & (2**64 - 1),
+            rng_seed=draw_rng_seed(),
             edge_ids=False,
         )
         node = {t: torch.from_numpy(n[0]) for t, n in zip(self._types, nodes, strict=True)}

@@ -1,0 +1,100 @@
+"""prefetch: reads the features of DGL's next batches while the model trains.
+
+DGL's DataLoader starts to read a batch's features and then waits for them; only for a GPU does it have a
+thread that does so ahead of time. prefetch() takes the same steps, DGL's own functions, but waits later: a
+batch is sampled and its reads are started while the one before it is still to be trained on.
+
+Sampling stays in the caller's thread. DGL's samplers draw from generators that belong to the process (torch,
+numpy) or to a thread (DGL's), so in another thread they would race with the model's dropout or lose their
+seed. Instead every batch is named by its number (gz_dgl/_random.py), which makes what is drawn for it
+independent of how far ahead that happens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from dgl.dataloading import dataloader as _dgl
+from dgl.utils import recursive_apply, recursive_apply_pair
+
+from gz_dgl import _random
+
+
+class Prefetched:
+    """A DataLoader whose batches come with their features read ahead. Made by ``gz_dgl.prefetch``."""
+
+    def __init__(self, loader: Any, batches: int):
+        self.loader, self.batches = loader, batches
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch = _random.next_seed()
+        source = iter(self.loader)
+        if getattr(source, "use_thread", False):
+            return source  # DGL has a thread of its own for it
+        return self._run(epoch, source)
+
+    def _run(self, epoch: int, source: Any) -> Iterator[Any]:
+        waiting: deque[_Batch] = deque()
+        number, more = 0, True
+        while True:
+            # One more than asked for while the oldest is about to be handed out.
+            while more and len(waiting) <= self.batches:
+                number += 1
+                batch = _Batch(self.loader)
+                with _random.named_batch(epoch, number):
+                    more = batch.start(source.dataloader_it)
+                if more:
+                    waiting.append(batch)
+            if not waiting:
+                return
+            yield waiting.popleft().take()
+
+
+class _Batch:
+    def __init__(self, loader: Any):
+        self._loader = loader
+        self._sampled: Any = None
+        self._features: Any = None
+        self._error: Exception | None = None
+
+    def start(self, sampled: Iterator[Any]) -> bool:
+        """Samples it and starts its reads; False at the end. An error is kept for take()."""
+        try:
+            self._sampled = next(sampled)
+            self._sampled = recursive_apply(
+                self._sampled, _dgl.restore_parent_storage_columns, self._loader.graph
+            )
+            self._features = recursive_apply(self._sampled, _dgl._prefetch_for, self._loader)
+        except StopIteration:
+            return False
+        except Exception as error:
+            self._error = error
+        return True
+
+    def take(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        features = recursive_apply(self._features, _dgl._await_or_return)
+        device = self._loader.device
+        batch = recursive_apply(self._sampled, lambda x: x.to(device, non_blocking=True))
+        return recursive_apply_pair(batch, features, _dgl._assign_for)
+
+
+def prefetch(loader: Any, batches: int = 2) -> Prefetched:
+    """The batches of a ``dgl.dataloading.DataLoader``, the features of the next ones read in the background.
+
+        for input_nodes, output_nodes, blocks in gz_dgl.prefetch(loader): ...
+
+    Args:
+        loader: DGL's DataLoader on a graph from ``gz_dgl.load``. Its features to read ahead are those its
+            sampler names (``prefetch_node_feats``, ``prefetch_labels``, ...).
+        batches: how many batches ahead; 0 for none. The batches are the same whatever it is.
+    """
+    if not isinstance(batches, int) or isinstance(batches, bool) or batches < 0:
+        raise ValueError(f"batches is {batches!r}; give the number of batches to read ahead, or 0")
+    return Prefetched(loader, batches)

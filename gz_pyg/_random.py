@@ -1,0 +1,89 @@
+"""Where a sample gets its random numbers from.
+
+A loader without workers names every batch: its rng_seed is a function of (the epoch's seed, which the loader
+draws from torch's generator when its iteration begins, and the number of the batch). So it does not matter
+who makes a batch, when, and what else draws from torch's generator in between, dropout for one: `prefetch`
+changes nothing. Everywhere else, in workers and in samplers used on their own, torch's generator is asked.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.sampler import NegativeSampling
+
+_MASK = (1 << 64) - 1
+_thread = threading.local()
+
+
+def fold(key: int, name: int) -> int:
+    """One more name folded into a stream's key: SplitMix64's finalizer, as in csrc/rng.h."""
+    z = ((key ^ (name & _MASK)) + 0x9E3779B97F4A7C15) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+class _Batch:
+    """The random numbers of one batch."""
+
+    def __init__(self, epoch_seed: int, number: int):
+        self._key, self._draws = fold(epoch_seed & _MASK, number), 0
+
+    def next(self) -> int:
+        self._draws += 1
+        return fold(self._key, self._draws)
+
+
+@contextmanager
+def batch_seed(epoch_seed: int, number: int) -> Iterator[None]:
+    """In this thread, samples are those of batch `number` of the epoch."""
+    before = getattr(_thread, "batch", None)
+    _thread.batch = _Batch(epoch_seed, number)
+    try:
+        yield
+    finally:
+        _thread.batch = before
+
+
+def draw_rng_seed() -> int:
+    """A new 64-bit rng_seed: of the batch being made, else from torch's generator."""
+    batch = getattr(_thread, "batch", None)
+    if batch is not None:
+        return batch.next()
+    return int(torch.empty((), dtype=torch.int64).random_()) & _MASK
+
+
+class _SeededNegatives(NegativeSampling):
+    """PyG's negative sampling with a generator of its own in place of torch's."""
+
+    _generator: torch.Generator
+
+    def sample(self, num_samples: int, endpoint: Any, num_nodes: int | None = None) -> Tensor:
+        weight = self.src_weight if endpoint == "src" else self.dst_weight
+        if weight is None:
+            if num_nodes is None:
+                raise ValueError("negatives are to be drawn from an unknown number of nodes")
+            return torch.randint(num_nodes, (num_samples,), generator=self._generator)
+        if num_nodes is not None and weight.numel() != num_nodes:
+            raise ValueError(
+                f"there are {num_nodes} nodes, but {weight.numel()} weights to draw negatives by"
+            )
+        return torch.multinomial(weight, num_samples, replacement=True, generator=self._generator)
+
+
+def of_batch(neg_sampling: NegativeSampling | None) -> NegativeSampling | None:
+    """The same negative sampling, drawing from the batch being made, if one is."""
+    if type(neg_sampling) is not NegativeSampling or getattr(_thread, "batch", None) is None:
+        return neg_sampling
+    seeded = copy.copy(neg_sampling)
+    seeded.__class__ = _SeededNegatives
+    assert isinstance(seeded, _SeededNegatives)
+    seeded._generator = torch.Generator().manual_seed(draw_rng_seed() >> 1)
+    return seeded

@@ -184,12 +184,14 @@ void bind_ingest(nb::module_& m) {
           nb::arg("names") = std::vector<std::string>{})
       .def(
           "add_value",
-          [](CsvFormat& self, size_t field, const std::string& dtype, size_t offset, bool weight) {
+          [](CsvFormat& self, size_t field, const std::string& dtype, size_t offset, bool weight,
+             bool empty_is_nan) {
             const DType t = dtype_from_name(dtype);
-            self.values.push_back({field, t, offset, weight});
+            self.values.push_back({field, t, offset, weight, empty_is_nan});
             self.payload = std::max(self.payload, offset + dtype_bytes(t));
           },
-          nb::arg("field"), nb::arg("dtype"), nb::arg("offset"), nb::arg("weight") = false)
+          nb::arg("field"), nb::arg("dtype"), nb::arg("offset"), nb::arg("weight") = false,
+          nb::arg("empty_is_nan") = false)
       .def("set_payload", [](CsvFormat& self, size_t bytes) { self.payload = std::max(self.payload, bytes); })
       .def_ro("payload", &CsvFormat::payload)
       .def("split",

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace gz {
 namespace {
@@ -88,12 +89,12 @@ std::string store_integer(std::string_view s, char* to) {
 }
 
 template <class T>
-std::string store_float(std::string_view s, char* to, bool weight) {
-  T v = 0;
-  const Parse r = parse_number(s, v);
+std::string store_float(std::string_view s, char* to, const CsvValue& value) {
+  T v = std::numeric_limits<T>::quiet_NaN();
+  const Parse r = s.empty() && value.empty_is_nan ? Parse::kOk : parse_number(s, v);
   if (r == Parse::kNotANumber) return " is not a number";
   if (r == Parse::kTooLarge) return " is too large for the column's type";
-  if (weight && (!std::isfinite(v) || v < 0))
+  if (value.weight && (!std::isfinite(v) || v < 0))
     return " cannot be a weight: weights are finite and not negative";
   std::memcpy(to, &v, sizeof v);
   return {};
@@ -126,9 +127,9 @@ std::string store_value(std::string_view s, const CsvValue& v, char* row) {
     case DType::kInt64:
       return store_integer<int64_t>(s, to);
     case DType::kFloat32:
-      return store_float<float>(s, to, v.weight);
+      return store_float<float>(s, to, v);
     case DType::kFloat64:
-      return store_float<double>(s, to, v.weight);
+      return store_float<double>(s, to, v);
     default:
       return " cannot be read: text tables hold bool, integers, float32 and float64";
   }

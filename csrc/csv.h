@@ -17,10 +17,11 @@
 namespace gz {
 
 struct CsvValue {
-  size_t field;         // 0-based, in the line
-  DType dtype;          // bool, integers, float32, float64
-  size_t offset;        // in the payload row
-  bool weight = false;  // must be finite and not negative
+  size_t field;               // 0-based, in the line
+  DType dtype;                // bool, integers, float32, float64
+  size_t offset;              // in the payload row
+  bool weight = false;        // must be finite and not negative
+  bool empty_is_nan = false;  // of floats: nothing between two delimiters is NaN, as pandas writes it
 };
 
 struct CsvFormat {

@@ -28,6 +28,7 @@ examples:
   gz ingest road --edges roads.parquet --columns from,to --weight length --directions both
   gz ingest social --edges follows.tsv --ids map          # ids are names or sparse numbers
   gz ingest mag --spec mag.toml                           # several node and edge types, many files
+  gz ingest papers --ogb dataset/ogbn_papers100M          # a dataset folder as downloaded; also --lsc, --igb
 
 A bad line stops the ingest with its file, line and value, and leaves nothing behind; --on-bad-line skip
 counts such lines instead. CSV columns beyond the two ids become edge columns."""
@@ -97,7 +98,7 @@ def _ingest_arguments(p: argparse.ArgumentParser) -> None:
         "--edges",
         action="append",
         metavar="FILE",
-        help="CSV/TSV (also .gz, .zst), Parquet, .npy, .npz; repeatable",
+        help="CSV/TSV (also .gz, .zst), Parquet, .npy, .npz, GraphZero's .gl; repeatable",
     )
     add("--features", action="append", default=[], metavar="NAME=FILE", help="a node column; repeatable")
     add(
@@ -116,6 +117,10 @@ def _ingest_arguments(p: argparse.ArgumentParser) -> None:
     )
     add("--nodes", metavar="FILE", help="original node ids in row order, for --ids map")
     add("--spec", metavar="TOML", help="describes a graph of several types or many files; docs/ingest.md")
+    add("--ogb", metavar="DIR", help="an OGB node- or link-prediction dataset folder as downloaded")
+    add("--lsc", metavar="DIR", help="a MAG240M folder (OGB-LSC) as downloaded")
+    add("--igb", metavar="DIR", help="an IGB folder as downloaded, such as igb/small")
+    add("--split-type", metavar="NAME", help="of --ogb: which folder of split/; by default the one OGB takes")
     add("--num-nodes", type=int, metavar="N", help="found from the input when not given")
     add("--ids", choices=["dense", "map"], default="dense", help="map: ids are any integers or text")
     add("--undirected", action="store_true", help="add the reverse of every edge that has none")
@@ -146,12 +151,16 @@ def _ingest_arguments(p: argparse.ArgumentParser) -> None:
 _PASSED_ON = [
     *("num_nodes", "nodes", "ids", "undirected", "directions", "keep_edge_ids", "self_loops", "coalesce"),
     *("neighbor_order", "weight", "header", "on_bad_line", "adopt", "memory", "overwrite", "spec"),
+    *("ogb", "lsc", "igb", "split_type"),
 ]
 
 
 def _ingest(args: argparse.Namespace) -> int:
-    if not args.edges and not args.spec:
-        raise ValueError("give --edges FILE or --spec TOML; `gz ingest --help` shows examples")
+    if not any((args.edges, args.spec, args.ogb, args.lsc, args.igb)):
+        raise ValueError(
+            "give --edges FILE, --spec TOML or a dataset folder (--ogb, --lsc, --igb); `gz ingest --help` "
+            "shows examples"
+        )
     options: dict[str, Any] = {}
     if args.edges:
         options["edges"] = args.edges[0] if len(args.edges) == 1 else args.edges
@@ -198,6 +207,8 @@ def _info(args: argparse.Namespace) -> int:
             print("  ids              mapped; store.id_map() looks them up both ways")
     for edge_type in store.edge_types:
         _print_edges(store, edge_type)
+    for name, columns in store.manifest.edge_splits.items():
+        print(f"edge split {name}: {', '.join(columns)}")
     return 0
 
 

@@ -25,6 +25,7 @@ class ColumnEntry:
 
     file: str | None = None
     npy: str | None = None
+    names: list[str] | None = None  # of edge splits: the column holds positions in this list
 
     def path(self, root: str | os.PathLike[str]) -> Path:
         return Path(root) / (self.file or self.npy or "")
@@ -54,6 +55,7 @@ class Manifest:
     nodes: dict[str, NodeEntry]
     edges: list[EdgeEntry]
     meta: dict[str, Any] = field(default_factory=dict)
+    edge_splits: dict[str, dict[str, ColumnEntry]] = field(default_factory=dict)
 
     def edge(self, edge_type: EdgeType) -> EdgeEntry:
         for e in self.edges:
@@ -93,6 +95,8 @@ def write(manifest: Manifest, root: str | os.PathLike[str]) -> None:
         ],
         "meta": manifest.meta,
     }
+    if manifest.edge_splits:
+        data["edge_splits"] = {s: _columns_json(c) for s, c in manifest.edge_splits.items()}
     with open(Path(root) / FILE_NAME, "w", encoding="utf-8") as f:
         json.dump(data, f, indent=1)
         f.write("\n")
@@ -100,8 +104,13 @@ def write(manifest: Manifest, root: str | os.PathLike[str]) -> None:
         os.fsync(f.fileno())
 
 
-def _columns_json(columns: dict[str, ColumnEntry]) -> dict[str, dict[str, str]]:
-    return {k: {"npy": c.npy} if c.npy else {"file": c.file or ""} for k, c in columns.items()}
+def _columns_json(columns: dict[str, ColumnEntry]) -> dict[str, dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for name, c in columns.items():
+        out[name] = {"npy": c.npy} if c.npy else {"file": c.file or ""}
+        if c.names is not None:
+            out[name]["names"] = c.names
+    return out
 
 
 def _node_json(n: NodeEntry) -> dict[str, Any]:
@@ -145,7 +154,11 @@ class _Checker:
         meta = d.get("meta", {})
         if not isinstance(meta, dict):
             self.fail('"meta" is not an object')
-        return Manifest(homogeneous, node_entries, edge_entries, meta)
+        splits = d.get("edge_splits", {})
+        if not isinstance(splits, dict):
+            self.fail('"edge_splits" is not an object')
+        edge_splits = {str(s): self.columns(c, f"edge split {s!r}") for s, c in splits.items()}
+        return Manifest(homogeneous, node_entries, edge_entries, meta, edge_splits)
 
     def node(self, name: str, d: Any) -> NodeEntry:
         where = f"node type {name!r}"
@@ -196,7 +209,10 @@ class _Checker:
                 self.inside(c["file"], f"{where}: column {name!r}")
             elif not isinstance(c["npy"], str) or not c["npy"]:
                 self.fail(f"{where}: column {name!r}: npy is not a path")
-            out[str(name)] = ColumnEntry(c.get("file"), c.get("npy"))
+            names = c.get("names")
+            if names is not None and not (isinstance(names, list) and all(isinstance(n, str) for n in names)):
+                self.fail(f"{where}: column {name!r}: names is not a list of names")
+            out[str(name)] = ColumnEntry(c.get("file"), c.get("npy"), names)
         return out
 
     def count(self, v: Any, what: str) -> int:

@@ -137,6 +137,26 @@ class Store:
         column = self._column(name, entry.splits, None, f"the splits of {t or 'the nodes'}", key)
         return as_ids(column.get_tensor(), f"split {name!r}")
 
+    @property
+    def edge_splits(self) -> list[str]:
+        """Names of the splits of a link-prediction dataset (``"train"``, ``"valid"``, ``"test"``), if any."""
+        return list(self._manifest.edge_splits)
+
+    def edge_split(self, name: str) -> dict[str, Any]:
+        """The arrays of an edge split by the dataset's names: ``edge``, ``edge_neg``, ``source_node``, ...
+
+        Each lies over its mapped file. A column of names (``head_type``) comes as a list of names.
+        """
+        splits = self._manifest.edge_splits
+        if name not in splits:
+            raise KeyError(f"{self._path}: no edge split {name!r}; there are {sorted(splits)}")
+        out: dict[str, Any] = {}
+        for key, entry in splits[name].items():
+            column = self._column(key, splits[name], None, f"edge split {name!r}", ("edge split", name))
+            names, values = entry.names, column.get_tensor()
+            out[key] = values if names is None else [names[i] for i in values.tolist()]
+        return out
+
     def id_map(self, t: str | None = None) -> Any:
         """Translates original ids to dense ones and back; for stores ingested with ``ids="map"``."""
         entry = self._node(t)

@@ -54,6 +54,10 @@ def _store(store: Store) -> Iterator[Check]:
         for name, column in edge.columns.items():
             path = str(column.path(store.path))
             yield path, partial(_all, partial(store.edge_feature, name, edge.type), _file(path)[1])
+    for split, columns in store.manifest.edge_splits.items():
+        for column in columns.values():
+            path = str(column.path(store.path))
+            yield path, partial(_all, _file(path)[1], partial(store.edge_split, split))
 
 
 def _all(*checks: Callable[[], object]) -> None:

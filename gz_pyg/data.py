@@ -192,6 +192,24 @@ class StoreData(tuple):  # type: ignore[type-arg]
             return {n: {t: s[n] for t, s in by_type.items() if n in s} for n in names}
         return NodeView(self, node_type or self.node_types[0]).get_idx_split()
 
+    def get_edge_split(self) -> dict[str, dict[str, Any]]:
+        """Edges by split as OGB's link-prediction datasets give them.
+
+        ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them. Tensors lie over the mapped files; a column of names (``head_type``) is a list.
+        """
+        if not self.store.edge_splits:
+            raise AttributeError(
+                f"{self.store.path}: the store has no edge splits; `gz ingest --ogb` keeps those of a "
+                "link-prediction dataset, and PyG's RandomLinkSplit makes some"
+            )
+        return {
+            name: {
+                k: v if isinstance(v, list) else torch.from_numpy(v)
+                for k, v in self.store.edge_split(name).items()
+            }
+            for name in self.store.edge_splits
+        }
+
     def validate(self, raise_on_error: bool = True) -> bool:
         """Opens every file and checks that the counts agree. `gz verify` reads all of it."""
         try:

@@ -44,6 +44,10 @@ def ingest(
     overwrite: bool = False,
     progress: bool | None = None,
     meta: dict[str, Any] | None = None,
+    ogb: str | os.PathLike[str] | None = None,
+    lsc: str | os.PathLike[str] | None = None,
+    igb: str | os.PathLike[str] | None = None,
+    split_type: str | None = None,
 ) -> IngestReport:
     """Writes a store to OUT from edges and features given as arrays, files or iterators of chunks.
 
@@ -78,6 +82,10 @@ def ingest(
         overwrite: replace OUT if it exists. The old store stays until the new one is complete.
         progress: show progress; by default when stderr is a terminal.
         meta: anything that JSON can hold; kept in store.json under the key "meta".
+        ogb, lsc, igb: a dataset folder as downloaded, instead of edges and features: of OGB's node- and
+            link-prediction datasets, of MAG240M, of IGB (docs/ingest.md). Between two node types
+            `undirected` adds an edge type ``(destination, "rev_...", source)``.
+        split_type: which folder of an OGB dataset's ``split/`` to take; by default the one that OGB takes.
 
     Returns:
         A report that prints as a summary and can be used as the store's path.
@@ -103,17 +111,29 @@ def ingest(
     }
     budget = parse_memory(memory)
     plan: Spec
+    sources = {"spec": spec, "ogb": ogb, "lsc": lsc, "igb": igb}
+    named = [name for name, value in sources.items() if value is not None]
+    given = edges is not None or features is not None or num_nodes is not None or nodes is not None
+    if len(named) > 1 or (named and (given or splits or edge_features)):
+        raise ValueError(f"give either {named[0]}= or {(named[1:] or ['edges', 'features'])[0]}=, not both")
+    if split_type is not None and ogb is None:
+        raise ValueError("split_type= goes with ogb=, the folder of an OGB dataset")
+    if named and named != ["spec"] and ids != "dense":
+        raise ValueError(f"ids={ids!r} does not go with {named[0]}=: ids of dataset folders are dense")
     if spec is not None:
-        if (
-            edges is not None
-            or features is not None
-            or num_nodes is not None
-            or splits
-            or edge_features
-            or nodes is not None
-        ):
-            raise ValueError("give either spec= or edges=/features=/..., not both")
         plan = load(spec, options, ids)
+    elif ogb is not None:
+        from . import ogb as ogb_layout
+
+        plan = ogb_layout.plan(ogb, options, split_type, budget)
+    elif lsc is not None:
+        from . import lsc as lsc_layout
+
+        plan = lsc_layout.plan(lsc, options, budget)
+    elif igb is not None:
+        from . import igb as igb_layout
+
+        plan = igb_layout.plan(igb, options)
     else:
         plan = simple(edges, features, num_nodes, splits, nodes, ids, options)
     plan.meta |= meta or {}

@@ -12,19 +12,23 @@ import numpy as np
 from gz import _engine
 from gz._engine import InputError
 
+from . import graphzero
 from .arrays import STORABLE, Column, is_array, to_dtype
 from .csv_table import CsvTable
 from .edge_input import expand, is_path
-from .npy import members, open_array, split_member
+from .npy import RawArray, members, open_array, split_member
 from .parquet import ParquetTable
-from .tables import ArrayTable, IteratorTable, JoinedTable, NpyTable, Table, stored_column
+from .tables import ArrayTable, IteratorTable, JoinedTable, MatrixTable, NpyTable, Table, stored_column
 
 _CHUNK_BYTES = 16 << 20
+_SPLIT_ROWS = 1 << 20
 
 
 def open_column(name: str, value: Any, base: str = "") -> Table:
     """A table whose columns together make up the column `name`. `value`: an array, a file, an iterator of
     chunks, or {"file": ..., "columns": [...], "dtype": ..., "member": ..., "delimiter": ..., "header": ...}.
+    For the dataset layouts also: "matrix" (of text: rows even if there is one column), "empty_is_nan", and
+    "raw" (dtype and shape of a file without a header).
     """
     options: dict[str, Any] = {}
     if isinstance(value, dict):
@@ -50,24 +54,30 @@ def open_column(name: str, value: Any, base: str = "") -> Table:
 
 
 def _open_file(name: str, path: str, options: dict[str, Any]) -> Table:
-    known = {"columns", "dtype", "member", "delimiter", "header"}
+    known = {"columns", "dtype", "member", "delimiter", "header", "matrix", "empty_is_nan", "raw"}
     if set(options) - known:
         raise InputError(
             f"feature {name!r}: unknown {sorted(set(options) - known)}; known are {sorted(known)}"
         )
     plain, member = split_member(path)
+    if "raw" in options:
+        dtype, shape = options["raw"]
+        return NpyTable({name: RawArray(plain, dtype, tuple(shape))}, plain)
     if plain.endswith((".npy", ".npz")):
         return NpyTable({name: open_array(plain, options.get("member") or member)}, plain)
+    if plain.endswith(".gd"):
+        return NpyTable({name: graphzero.open_features(plain)}, plain)
     if plain.endswith((".parquet", ".pq")):
         return ParquetTable(plain, options.get("columns"))
     dtype = options.get("dtype")
     if dtype is None and not (options.get("columns") and len(options["columns"]) == 1):
         dtype = _common_dtype(CsvTable(plain, values=options.get("columns"), **_text_options(options)))
-    return CsvTable(plain, values=options.get("columns"), dtype=dtype, **_text_options(options))
+    table = CsvTable(plain, values=options.get("columns"), dtype=dtype, **_text_options(options))
+    return MatrixTable(name, table) if options.get("matrix") else table
 
 
 def _text_options(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: options[k] for k in ("delimiter", "header") if k in options}
+    return {k: options[k] for k in ("delimiter", "header", "empty_is_nan") if k in options}
 
 
 def _common_dtype(table: CsvTable) -> str:
@@ -180,25 +190,31 @@ def split_table(value: Any, base: str) -> dict[str, Any]:
     raise TypeError(f"features cannot be a {type(value).__name__}; give a dict of columns, or a table file")
 
 
-def split_ids(name: str, value: Any, num_nodes: int, base: str) -> np.ndarray:
-    """A split as node ids: given as ids, or as a mask over all nodes."""
-    table = open_column(name, value, base)
-    parts = [np.asarray(next(iter(c.columns.values()))) for c in table.chunks(1 << 20)]
-    ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-    if ids.ndim == 2 and ids.shape[-1] == 1:
-        ids = ids[:, 0]
-    if ids.ndim != 1:
-        raise InputError(f"split {name!r}: has shape {ids.shape}; give node ids, or a mask over the nodes")
-    if ids.dtype == np.bool_:
-        if len(ids) != num_nodes:
-            raise InputError(f"split {name!r}: the mask has {len(ids)} rows, but there are {num_nodes} nodes")
-        return np.flatnonzero(ids).astype(np.int64)
-    if ids.dtype.kind not in "iu":
-        raise InputError(f"split {name!r}: has dtype {ids.dtype}; give node ids, or a mask over the nodes")
-    outside = (ids < 0) | (ids >= num_nodes) if len(ids) else np.zeros(0, bool)
-    if outside.any():
-        i = int(outside.argmax())
-        raise InputError(
-            f"split {name!r}, row {i}: node {ids[i]} is out of range: there are {num_nodes} nodes"
-        )
-    return ids.astype(np.int64)
+def split_chunks(name: str, value: Any, num_nodes: int, base: str) -> Iterator[np.ndarray]:
+    """A split as node ids, in pieces: given as ids, as a mask over all nodes, or as a Python range."""
+    if isinstance(value, range):
+        for at in range(value.start, value.stop, _SPLIT_ROWS):
+            yield np.arange(at, min(at + _SPLIT_ROWS, value.stop), dtype=np.int64)
+        return
+    row, mask = 0, False
+    for chunk in open_column(name, value, base).chunks(_SPLIT_ROWS):
+        ids = np.asarray(next(iter(chunk.columns.values())))
+        if ids.ndim == 2 and ids.shape[-1] == 1:
+            ids = ids[:, 0]
+        if ids.ndim != 1 or ids.dtype.kind not in "iub":
+            what = f"shape {ids.shape}" if ids.ndim != 1 else f"dtype {ids.dtype}"
+            raise InputError(f"split {name!r}: has {what}; give node ids, or a mask over the nodes")
+        mask = ids.dtype == np.bool_
+        rows = len(ids)
+        if mask:
+            ids = row + np.flatnonzero(ids)
+        else:
+            outside = (ids < 0) | (ids >= num_nodes)
+            if outside.any():
+                i = int(outside.argmax())
+                where = f"split {name!r}, row {row + i}"
+                raise InputError(f"{where}: node {ids[i]} is out of range: there are {num_nodes} nodes")
+        row += rows
+        yield ids.astype(np.int64)
+    if mask and row != num_nodes:
+        raise InputError(f"split {name!r}: the mask has {row} rows, but there are {num_nodes} nodes")

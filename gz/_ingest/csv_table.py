@@ -12,6 +12,7 @@ import numpy as np
 from gz import _engine
 from gz._engine import InputError
 
+from . import remote
 from .arrays import Column
 from .tables import Chunk, Table
 from .text import Text
@@ -82,11 +83,16 @@ class Layout:
         return self.names[field] if self.names else f"column{field}"
 
 
-def is_compressed(path: str) -> bool:
-    return path.endswith((".gz", ".zst", ".bz2"))
+def is_stream(path: str) -> bool:
+    """Whether the text has to be read front to back: compressed, or elsewhere."""
+    return path.endswith((".gz", ".zst", ".bz2")) or remote.is_remote(path)
 
 
 def open_text(path: str) -> IO[bytes]:
+    if remote.is_remote(path):
+        file, kinds = remote.open_file(path), {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+        kind = kinds.get(os.path.splitext(path)[1])
+        return _compressed(file, kind) if kind else file
     if path.endswith(".gz"):
         import gzip
 
@@ -98,8 +104,14 @@ def open_text(path: str) -> IO[bytes]:
     if path.endswith(".zst"):
         import pyarrow as pa
 
-        return pa.CompressedInputStream(pa.OSFile(path, "rb"), "zstd")  # type: ignore[return-value]
+        return _compressed(pa.OSFile(path, "rb"), "zstd")
     return open(path, "rb")
+
+
+def _compressed(file: Any, kind: str) -> IO[bytes]:
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(file, kind)  # type: ignore[return-value]
 
 
 def _number(s: str) -> bool:
@@ -201,6 +213,7 @@ class CsvTable(Table):
         header: bool | None = None,
         skip_bad: bool = False,
         piece_bytes: int = 8 << 20,
+        empty_is_nan: bool = False,
     ):
         self.name = os.fspath(path)
         self.layout = sniff(self.name, delimiter, header, text_keys is not False)
@@ -214,6 +227,7 @@ class CsvTable(Table):
         self.text_keys = text_keys
         self._any_integer = any_integer
         self._skip_bad = skip_bad
+        self._empty_is_nan = empty_is_nan
         self._piece_bytes = piece_bytes
         rest = [i for i in range(lay.num_fields) if i not in self._key_fields]
         self._value_fields = rest if values is None else [lay.field(v, self.name) for v in values]
@@ -228,7 +242,8 @@ class CsvTable(Table):
             self.value_columns.append(Column(name, chosen))
         self.columns += self.value_columns
         self.limits: list[int] = [0] * len(self._key_fields)
-        self.bytes_total = os.path.getsize(self.name)
+        elsewhere = remote.is_remote(self.name)
+        self.bytes_total = remote.size(self.name) if elsewhere else os.path.getsize(self.name)
         self.bytes_done = 0
 
     @property
@@ -254,7 +269,8 @@ class CsvTable(Table):
         )
         fields: Any = record.fields or {}
         for field, c in zip(self._value_fields, self.value_columns, strict=True):
-            f.add_value(field, c.dtype, int(fields[c.name][1]), c.name == self.weight)
+            at = int(fields[c.name][1])
+            f.add_value(field, c.dtype, at, c.name == self.weight, self._empty_is_nan)
         f.set_payload(record.itemsize)
         return _engine.CsvSource(self.name, f, lay.lines_before, self._piece_bytes)
 
@@ -262,7 +278,7 @@ class CsvTable(Table):
         self, source: _engine.CsvSource, from_file: Callable[[], Any], from_text: Callable[[bytes], Any]
     ) -> Iterator[Any]:
         """Drives the parser over the file or the decompressed text, one wave at a time."""
-        if not is_compressed(self.name):
+        if not is_stream(self.name):
             source.open_file(self.layout.data_offset)
             more = True
             while more:

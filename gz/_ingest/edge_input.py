@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,11 @@ import numpy as np
 
 from gz._engine import InputError
 
+from . import remote
 from .arrays import as_numpy, is_array
 from .csv_table import SOURCE_NAMES, TARGET_NAMES, CsvTable
+from .graphzero import GraphZeroEdges
+from .hive import partitions
 from .npy import members, open_array, split_member
 from .parquet import ParquetTable
 from .tables import ArrayTable, IteratorTable, JoinedTable, NpyEdgeIndex, NpyTable, Table
@@ -32,16 +35,19 @@ class EdgeOptions:
     memory: int = 1 << 31
     base: str = ""  # relative paths start here
     key_names: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # for the report
 
 
 def expand(path: Any, base: str = "") -> list[str]:
     """The files a path stands for: itself, a folder's files, or what a pattern matches; sorted."""
-    p = os.fspath(path)
+    p = remote.local(os.fspath(path))
+    if remote.is_remote(p):
+        return remote.expand(p)
     p = os.path.join(base, os.path.expanduser(p))
     if os.path.isdir(p):
         found = []
         for directory, folders, files in os.walk(p):
-            folders.sort()
+            folders[:] = sorted(f for f in folders if not f.startswith((".", "_")) or "=" in f)
             found += [os.path.join(directory, f) for f in sorted(files) if not f.startswith((".", "_"))]
         if not found:
             raise InputError(f"{p}: the folder holds no files")
@@ -61,14 +67,14 @@ def is_path(obj: Any) -> bool:
 def open_edges(edges: Any, o: EdgeOptions) -> Table:
     """A table whose first two columns are the ends of the edges; o.key_names is set to their names."""
     if is_path(edges):
-        return _files(expand(edges, o.base), o)
+        return _files([edges], o)
     if is_array(edges):
         return _array(edges, o)
     if isinstance(edges, dict):
         return _named(ArrayTable(edges, "edges"), o)
     if isinstance(edges, (tuple, list)):
         if edges and all(is_path(e) for e in edges):
-            return _files([f for e in edges for f in expand(e, o.base)], o)
+            return _files(edges, o)
         if len(edges) == 2 and not is_path(edges[0]):
             o.key_names = ["src", "dst"]
             return ArrayTable({"src": _ids(edges[0]), "dst": _ids(edges[1])}, "edges")
@@ -111,15 +117,38 @@ def _named(table: Table, o: EdgeOptions) -> Table:
     return table
 
 
-def _files(paths: list[str], o: EdgeOptions) -> Table:
-    tables = [_file(p, o) for p in paths]
+def _files(given: Sequence[Any], o: EdgeOptions) -> Table:
+    tables = []
+    for path in given:
+        files = expand(path, o.base)
+        inside, text = partitions(files, _folder(path, o.base))
+        if text:
+            o.notes.append(
+                f"note: {os.fspath(path)}: the partitions {', '.join(text)} are text and were left out"
+            )
+        tables += [_file(f, o, part) for f, part in zip(files, inside, strict=True)]
     return tables[0] if len(tables) == 1 else JoinedTable(tables)
 
 
-def _file(path: str, o: EdgeOptions) -> Table:
+def _folder(path: Any, base: str) -> str:
+    """What partitions are looked for below: the folder as it is given, or nothing above a file or pattern."""
+    p = remote.local(os.fspath(path))
+    if not remote.is_remote(p):
+        p = os.path.join(base, os.path.expanduser(p))
+        while glob.has_magic(p) and not os.path.exists(p):
+            p = os.path.dirname(p)
+    return p
+
+
+def _file(path: str, o: EdgeOptions, partition: dict[str, int]) -> Table:
     plain, member = split_member(path)
+    swapped = o.columns is not None and tuple(o.columns) in ((1, 0), ("dst", "src"))
+    ends = ["dst", "src"] if swapped else ["src", "dst"]
+    if plain.endswith(".gl"):
+        o.key_names = ends
+        return GraphZeroEdges(plain)
     if plain.endswith(".npy"):
-        o.key_names = ["src", "dst"]
+        o.key_names = ends
         return NpyEdgeIndex(open_array(plain))
     if plain.endswith(".npz"):
         if member is None:
@@ -128,10 +157,10 @@ def _file(path: str, o: EdgeOptions) -> Table:
                 member = "edge_index"
             elif len(names) > 1:
                 return _named(NpyTable({n: open_array(plain, n) for n in names}, plain), o)
-        o.key_names = ["src", "dst"]
+        o.key_names = ends
         return NpyEdgeIndex(open_array(plain, member))
     if plain.endswith((".parquet", ".pq")):
-        return _named(ParquetTable(plain), o)
+        return _named(ParquetTable(plain, partition=partition), o)
     table = CsvTable(
         plain,
         keys=list(o.columns) if o.columns is not None else None,

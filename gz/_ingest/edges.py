@@ -77,6 +77,7 @@ class EdgeJob:
         )
         self.table: Table = open_edges(spec.edges, o)
         self.keys = o.key_names
+        self.notes = o.notes
         self.feeds = {name: Feed(name, v, base) for name, v in spec.features.items()}
         kept = None if spec.edge_columns is None else set(spec.edge_columns)
         self.own = [
@@ -109,7 +110,7 @@ class EdgeJob:
                 f"{self.table.name}: there is no edge column {w!r} to take the weight from; "
                 f"there are {', '.join(names) or 'none'}"
             )
-        if self._weight_column().shape:
+        if self._weight_column().shape not in ((), (1,)):
             raise InputError(
                 f"edge column {w!r} cannot be the weight: it has shape {self._weight_column().shape} per edge"
             )
@@ -220,7 +221,7 @@ class EdgeJob:
         for name, f in self.feeds.items():
             out[name] = f.take(chunk.rows)
         if self.spec.weight is not None:
-            w = out[self.spec.weight]
+            w = out[self.spec.weight].reshape(chunk.rows)
             with np.errstate(over="ignore"):
                 narrow = w.astype(np.float32)
             bad = ~(np.isfinite(narrow) & (narrow >= 0))

@@ -11,6 +11,9 @@ from numpy.lib import format as npy_format
 
 from gz._engine import InputError
 
+from . import remote
+from .zip_member import Checksum, Member
+
 
 class NpyArray:
     """One array on disk: shape, dtype, order, and streams over its bytes."""
@@ -19,7 +22,12 @@ class NpyArray:
         self.path = path
         self.member = member
         self.name = f"{path}:{member}" if member else path
+        self._info: zipfile.ZipInfo | None = None
         try:
+            if member is not None:
+                with zipfile.ZipFile(path) as z:
+                    self._info = z.getinfo(member)
+                self._checksum = Checksum(self._info)
             with self._open() as f:
                 version = npy_format.read_magic(f)
                 if version == (1, 0):
@@ -36,18 +44,20 @@ class NpyArray:
             raise InputError(f"{self.name}: holds Python objects; save it as plain numbers")
         if len(self.shape) < 2:
             self.fortran = False
-        if member is None:
-            need = self.data_offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
-            have = os.path.getsize(path)
-            if have < need:
-                raise InputError(
-                    f"{self.name}: is {have} bytes long, but its header promises {need}: truncated"
-                )
+        need = self.data_offset + int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
+        if self._info is not None:
+            have = self._info.file_size
+        else:
+            have = remote.size(path) if remote.is_remote(path) else os.path.getsize(path)
+        if have < need:
+            raise InputError(f"{self.name}: is {have} bytes long, but its header promises {need}: truncated")
 
     def _open(self) -> IO[bytes]:
-        if self.member is None:
+        if self._info is None and remote.is_remote(self.path):
+            return remote.open_file(self.path)
+        if self._info is None:
             return open(self.path, "rb", buffering=0)
-        return zipfile.ZipFile(self.path).open(self.member)
+        return Member(self.path, self._info, self._checksum)  # type: ignore[return-value]
 
     def stream(self, first_item: int = 0) -> NpyStream:
         f = self._open()
@@ -57,6 +67,19 @@ class NpyArray:
     @property
     def rows(self) -> int:
         return int(self.shape[0]) if self.shape else 0
+
+
+class RawArray(NpyArray):
+    """An array without an .npy header: its shape and place in the file come from elsewhere."""
+
+    def __init__(self, path: str, dtype: str, shape: tuple[int, ...], data_offset: int = 0):
+        self.path = self.name = path
+        self.member = self._info = None
+        self.dtype, self.shape, self.data_offset, self.fortran = np.dtype(dtype), shape, data_offset, False
+        need = data_offset + int(np.prod(shape, dtype=object)) * self.dtype.itemsize
+        have = os.path.getsize(path)
+        if have < need:
+            raise InputError(f"{path}: is {have} bytes long, but its shape {shape} needs {need}: truncated")
 
 
 class NpyStream:
@@ -94,6 +117,8 @@ def split_member(path: str) -> tuple[str, str | None]:
 
 def members(path: str) -> list[str]:
     try:
+        if remote.is_remote(path):
+            raise InputError(f"{path}: .npz archives are read from local files only; copy it here first")
         with zipfile.ZipFile(path) as z:
             return [n for n in z.namelist() if n.endswith(".npy")]
     except zipfile.BadZipFile as e:

@@ -9,19 +9,21 @@ import numpy as np
 
 from gz._engine import InputError
 
+from . import remote
 from .arrays import Column
 from .tables import Chunk, Table
 from .text import Text
 
 
 class ParquetTable(Table):
-    def __init__(self, path: str, columns: list[str] | None = None):
+    def __init__(self, path: str, columns: list[str] | None = None, partition: dict[str, int] | None = None):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         self.name = path
         try:
-            self._file = pq.ParquetFile(path, memory_map=False)
+            source = remote.open_file(path) if remote.is_remote(path) else path
+            self._file = pq.ParquetFile(source, memory_map=False)
         except (pa.ArrowInvalid, OSError) as e:
             if isinstance(e, FileNotFoundError):
                 raise
@@ -34,6 +36,8 @@ class ParquetTable(Table):
                 raise InputError(f"{path}: has no column {n!r}; it has {', '.join(schema.names)}")
         self._names = names
         self.columns = [self._column(schema.field(n)) for n in names]
+        self._partition = {k: v for k, v in (partition or {}).items() if k not in schema.names}
+        self.columns += [Column(k, "int64") for k in self._partition]
 
     def _column(self, field: Any) -> Column:
         import pyarrow as pa
@@ -64,7 +68,9 @@ class ParquetTable(Table):
     def chunks(self, rows: int) -> Iterator[Chunk]:
         at = 0
         for batch in self._file.iter_batches(batch_size=rows, columns=self._names, use_threads=True):
-            part = {c.name: self._array(batch.column(c.name), c, at) for c in self.columns}
+            stored = [c for c in self.columns if c.name not in self._partition]
+            part = {c.name: self._array(batch.column(c.name), c, at) for c in stored}
+            part |= {k: np.full(batch.num_rows, v, np.int64) for k, v in self._partition.items()}
             yield Chunk(part, batch.num_rows, self.name, at)
             at += batch.num_rows
 

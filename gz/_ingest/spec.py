@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,7 @@ class EdgeSpec:
     delimiter: str | None = None
     header: bool | None = None
     on_bad_line: str = "error"
+    num_edges: int | None = None  # what the dataset says there are; another number is an error
 
     def check(self) -> None:
         for name, allowed in (
@@ -91,6 +93,9 @@ class Spec:
     ids: str = "dense"
     base: str = ""
     meta: dict[str, Any] = field(default_factory=dict)
+    # Of link prediction: {split: a function that gives {name: array or list of names}}, called when written.
+    edge_splits: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)  # for the report
 
     def check(self) -> None:
         if self.ids not in ("dense", "map"):
@@ -124,6 +129,8 @@ def simple(
         dict(splits or {}),
         nodes,
     )
+    if node.num_nodes is None and not node.features and ids == "dense":
+        node.num_nodes = _graphzero_nodes(edges)
     features_of_edges = options.pop("edge_features") or {}
     if not isinstance(features_of_edges, dict):
         features_of_edges = {"edge_attr": features_of_edges}
@@ -137,6 +144,15 @@ def simple(
         [EdgeSpec(manifest.EDGE_TYPE, edges, features=features_of_edges, **options)],
         ids,
     )
+
+
+def _graphzero_nodes(edges: Any) -> int | None:
+    """The number of nodes that a GraphZero file states; other edges do not know it."""
+    if not isinstance(edges, (str, os.PathLike)) or not os.fspath(edges).endswith(".gl"):
+        return None
+    from .graphzero import GraphZeroEdges
+
+    return GraphZeroEdges(os.path.expanduser(os.fspath(edges))).num_nodes
 
 
 def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:

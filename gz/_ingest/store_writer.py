@@ -12,14 +12,15 @@ from gz._engine import InputError
 from gz.id_map import IdMap
 
 from .arrays import as_numpy, is_array
-from .columns import adoptable, open_column, split_ids, write_column
+from .columns import adoptable, open_column, split_chunks, write_column
+from .edge_splits import write_edge_splits
 from .edges import EdgeJob
 from .key_mapper import KeyMapper, key_chunks
 from .npy import open_array
 from .progress import Progress
 from .report import IngestReport
 from .spec import FileNames, NodeSpec, Spec
-from .tables import ArrayTable
+from .tables import IteratorTable
 from .text import Text
 
 
@@ -44,6 +45,8 @@ class StoreWriter:
             for part in ("keys", "offsets", "bytes", "hash", "dense"):  # the mapping's files come first
                 self.names.get(folders[name], f"id-{part}", ".gd")
             self._node_columns(node, folders[name])
+        known = {name: n for name, n in self.counts.items() if n is not None}
+        edge_splits = write_edge_splits(plan, self.root, self.names, known)
         edges = self._mapped_edges(folders) if plan.ids == "map" else self._dense_edges()
         for name, node in plan.nodes.items():
             entry = self.entries[name]
@@ -55,7 +58,8 @@ class StoreWriter:
         meta = dict(plan.meta)
         if self.report.skipped_lines:
             meta["skipped_lines"] = self.report.skipped_lines
-        manifest.write(manifest.Manifest(plan.homogeneous, self.entries, edges, meta), self.root)
+        self.report.notes += plan.notes
+        manifest.write(manifest.Manifest(plan.homogeneous, self.entries, edges, meta, edge_splits), self.root)
         return self.report
 
     def _count(self, name: str) -> int:
@@ -91,9 +95,10 @@ class StoreWriter:
 
     def _splits(self, node: NodeSpec, entry: manifest.NodeEntry, folder: str) -> None:
         for name, value in node.splits.items():
-            ids = split_ids(name, self._split_value(node, name, value), entry.num_nodes, self.plan.base)
+            value = self._split_value(node, name, value)
+            ids = split_chunks(name, value, entry.num_nodes, self.plan.base)
             file = self.names.get(folder, f"split-{name}", ".gd")
-            write_column(self.root / file, name, ArrayTable({name: ids}, f"split {name!r}"))
+            write_column(self.root / file, name, IteratorTable(ids, [name], f"split {name!r}"))
             entry.splits[name] = manifest.ColumnEntry(file)
 
     def _split_value(self, node: NodeSpec, name: str, value: Any) -> Any:
@@ -144,9 +149,13 @@ class StoreWriter:
         src, _, dst = job.spec.type
         job.make_builder(self.root, self.counts[dst] or 0)
         job.read((self.counts[src], self.counts[dst]), self.progress)
+        expected, found = job.spec.num_edges, job.builder.num_input_edges
+        if expected is not None and found != expected:
+            raise InputError(f"{job.table.name}: has {found} edges, but the dataset says {expected}")
         self._note_skipped(job)
 
     def _note_skipped(self, job: EdgeJob) -> None:
+        self.report.notes += job.notes
         self.report.skipped_lines += job.table.skipped
         self.report.first_skipped = self.report.first_skipped or job.table.first_skipped
 

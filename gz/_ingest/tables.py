@@ -204,5 +204,19 @@ class JoinedTable(Table):
             self.first_skipped = self.first_skipped or t.first_skipped
 
 
+class MatrixTable(Table):
+    """The columns of a table side by side as one column of rows, also when there is only one of them."""
+
+    def __init__(self, name: str, table: Table):
+        self.name, self.rows, self._table = table.name, table.rows, table
+        self.columns = [Column(name, table.columns[0].dtype, (len(table.columns),))]
+
+    def chunks(self, rows: int) -> Iterator[Chunk]:
+        name = self.columns[0].name
+        for c in self._table.chunks(rows):
+            matrix = np.stack(list(c.columns.values()), axis=1)
+            yield Chunk({name: matrix}, c.rows, c.where, c.first_row)
+
+
 def stored_column(c: Column, where: str) -> Column:
     return Column(c.name, storable(c.dtype, f"{where}: column {c.name!r}"), tuple(int(d) for d in c.shape))

@@ -1,0 +1,93 @@
+"""Splits of link-prediction datasets: edges, negatives and what goes with them, as columns of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gz import manifest
+from gz._engine import InputError
+
+from .arrays import as_numpy, is_array
+from .columns import write_column
+from .spec import FileNames, Spec
+from .tables import ArrayTable
+
+# What holds node ids in OGB's splits; everything else (relation, weight, year, ...) is kept unchecked.
+_ENDS = {
+    **dict.fromkeys(("edge", "edge_neg", "source_node", "target_node", "target_node_neg"), None),
+    **dict.fromkeys(("head", "head_neg"), "head_type"),
+    **dict.fromkeys(("tail", "tail_neg"), "tail_type"),
+}
+_BLOCK = 1 << 20
+
+
+def write_edge_splits(
+    plan: Spec, root: Path, names: FileNames, counts: dict[str, int]
+) -> dict[str, dict[str, manifest.ColumnEntry]]:
+    """Loads and writes one split after the other, so that only one is in memory."""
+    out: dict[str, dict[str, manifest.ColumnEntry]] = {}
+    for split, get in plan.edge_splits.items():
+        where = f"edge split {split!r}"
+        data = get()
+        folder = names.get("splits", split)
+        (root / folder).mkdir(parents=True)
+        out[split] = {}
+        for key, value in data.items():
+            entry = manifest.ColumnEntry(names.get(folder, str(key), ".gd"))
+            values, entry.names = _values(value, f"{where}: {key!r}")
+            if key in _ENDS:
+                kinds = data.get(_ENDS[key] or "")
+                _check_ids(values, f"{where}: {key!r}", kinds, counts)
+            write_column(
+                root / str(entry.file), str(key), ArrayTable({str(key): values}, f"{where}: {key!r}")
+            )
+            out[split][str(key)] = entry
+    return out
+
+
+def _values(value: Any, where: str) -> tuple[np.ndarray, list[str] | None]:
+    """The column, and the names it counts in when the dataset has a name per row."""
+    if is_array(value):
+        values = as_numpy(value)[0]
+        if values.ndim == 0 or values.dtype.kind not in "biuf":
+            raise InputError(
+                f"{where} is an array of {values.dtype} of shape {values.shape}; one row per edge"
+            )
+        return values, None
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(v, str) for v in value):
+            known: dict[str, int] = {}
+            codes = np.fromiter((known.setdefault(v, len(known)) for v in value), np.int32, len(value))
+            return codes, list(known)
+        values = np.asarray(value)
+        if values.dtype.kind in "biuf":
+            return values, None
+    raise InputError(f"{where} is a {type(value).__name__}; a split holds arrays or lists of names")
+
+
+def _check_ids(ids: np.ndarray, where: str, kinds: Any, counts: dict[str, int]) -> None:
+    if ids.dtype.kind not in "iu":
+        raise InputError(f"{where} has dtype {ids.dtype}; node ids are integers")
+    if kinds is None and len(counts) > 1:
+        return  # ids of a heterogeneous graph that do not say of which type
+    if kinds is not None and len(kinds) != len(ids):
+        raise InputError(f"{where} has {len(ids)} rows, but there are {len(kinds)} node types beside it")
+    only = next(iter(counts.values()))
+    for at in range(0, len(ids), _BLOCK):
+        block = ids[at : at + _BLOCK].reshape(min(_BLOCK, len(ids) - at), -1)
+        limit: Any = only
+        if kinds is not None:
+            unknown = set(kinds[at : at + _BLOCK]) - set(counts)
+            if unknown:
+                raise InputError(f"{where}: there is no node type {sorted(unknown)[0]!r}")
+            limit = np.array([counts[k] for k in kinds[at : at + _BLOCK]])[:, None]
+        bad = (block < 0) | (block >= limit)
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            n = only if kinds is None else counts[kinds[at + row]]
+            raise InputError(
+                f"{where}, row {at + row}: node {block[row, column]} is out of range: there are {n} nodes"
+            )

@@ -1,0 +1,81 @@
+"""`.pt` files, in which OGB keeps splits and counts: read without running what a pickle may contain.
+
+torch is imported here only, and only when there is such a file to read. Tensors of today's format stay
+mapped; NumPy arrays, which OGB's own files hold, are part of the pickle, and a pickle is read whole: the
+reader says so beforehand when that would not fit the memory budget.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from gz._engine import InputError
+
+# A pickled array of n bytes passes through text, bytes and an array before it is an array again.
+_PICKLE_FACTOR = 3  # measured: 2.7
+
+
+def load(path: str, memory: int | None = None) -> Any:
+    """What torch.save wrote, with every tensor as a NumPy array. Refuses pickles of anything but data."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(f"{path}: reading a .pt file needs PyTorch; install it beside gz") from None
+    if not hasattr(torch.serialization, "safe_globals"):
+        raise InputError(f"{path}: reading a .pt file safely needs PyTorch 2.5 or newer")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(2, "a file of the dataset is missing", path)
+    mappable, pickled = _sizes(path)
+    if memory is not None and pickled * _PICKLE_FACTOR > memory:
+        need = pickled * _PICKLE_FACTOR / 1e9
+        raise InputError(
+            f"{path}: holds {pickled / 1e9:.1f} GB in a pickle, which can only be read whole and takes about "
+            f"{need:.1f} GB; the budget is {memory / 1e9:.1f} GB: pass memory='{int(need) + 1}GB' (--memory)"
+        )
+    try:
+        with torch.serialization.safe_globals(_numpy_globals()):
+            data = torch.load(path, map_location="cpu", weights_only=True, mmap=True if mappable else None)
+    except FileNotFoundError:
+        raise
+    except Exception as e:
+        reason = str(e).strip().splitlines()[-1] if str(e).strip() else type(e).__name__
+        if "Unsupported" in str(e) or "GLOBAL" in str(e):
+            reason = "it holds Python objects besides tensors, arrays, numbers and text"
+        raise InputError(f"{path}: is not a .pt file of plain data: {reason}") from None
+    return _as_numpy(data, path)
+
+
+def _sizes(path: str) -> tuple[bool, int]:
+    """Whether the file can be mapped, and how many bytes of it are pickle."""
+    if not zipfile.is_zipfile(path):
+        return False, os.path.getsize(path)  # the format before torch 1.6
+    with zipfile.ZipFile(path) as z:
+        return True, sum(i.file_size for i in z.infolist() if i.filename.endswith("data.pkl"))
+
+
+def _numpy_globals() -> list[Any]:
+    """What a pickled NumPy array is rebuilt with, under its names before and after NumPy 2."""
+    import _codecs
+
+    array = np.zeros(1)
+    rebuild = array.__reduce__()[0]
+    scalar = np.float64(0).__reduce__()[0]
+    kinds = {type(np.dtype(c)) for c in "?bBhHiIlLqQefdSU"}
+    known: list[Any] = [np.ndarray, np.dtype, _codecs.encode, *kinds]
+    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+        known += [(rebuild, f"{module}._reconstruct"), (scalar, f"{module}.scalar")]
+    return known
+
+
+def _as_numpy(value: Any, path: str) -> Any:
+    if isinstance(value, dict):
+        return {k: _as_numpy(v, path) for k, v in value.items()}
+    if hasattr(value, "detach"):
+        return value.detach().numpy()
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        raise InputError(f"{path}: holds an array of Python objects; save it as plain numbers")
+    return value

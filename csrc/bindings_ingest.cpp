@@ -97,6 +97,14 @@ void bind_ingest(nb::module_& m) {
            nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("row_bytes", &ColumnWriter::row_bytes);
 
+  m.def(
+      "seal_column",
+      [](const std::string& path, const std::string& dtype, const std::vector<uint64_t>& shape) {
+        nb::gil_scoped_release release;
+        seal_column(path, dtype_from_name(dtype), shape);
+      },
+      nb::arg("path"), nb::arg("dtype"), nb::arg("shape"));
+
   nb::class_<EdgeColumn>(m, "EdgeColumn")
       .def(
           "__init__",
@@ -141,12 +149,16 @@ void bind_ingest(nb::module_& m) {
           nb::arg("memory") = uint64_t{1} << 30, nb::arg("expected_nodes") = 0)
       .def(
           "add",
-          [](Builder& self, const AnyArray& src, const AnyArray& dst, std::optional<AnyArray> payload) {
-            const EdgeBatch batch = edge_batch(src, dst, payload, self.payload());
+          [](Builder& self, const AnyArray& src, const AnyArray& dst, std::optional<AnyArray> payload,
+             uint64_t src_limit, uint64_t dst_limit) {
+            EdgeBatch batch = edge_batch(src, dst, payload, self.payload());
+            batch.src_limit = src_limit;
+            batch.dst_limit = dst_limit;
             nb::gil_scoped_release release;
             self.add(batch);
           },
-          nb::arg("src"), nb::arg("dst"), nb::arg("payload") = nb::none())
+          nb::arg("src"), nb::arg("dst"), nb::arg("payload") = nb::none(), nb::arg("src_limit") = UINT64_MAX,
+          nb::arg("dst_limit") = UINT64_MAX)
       .def("begin", &Builder::begin, nb::arg("path"), nb::arg("num_nodes"), nb::arg("num_other"),
            nb::arg("columns"), nb::call_guard<nb::gil_scoped_release>())
       .def("step", &Builder::step, nb::call_guard<nb::gil_scoped_release>())

@@ -88,6 +88,11 @@ Builder::Prepared Builder::prepare(const EdgeBatch& batch, uint64_t first_id) co
   Prepared p;
   p.count = batch.count;
   p.edges = edges_->make_block(r);
+  // The block's own pass has found the largest ids: no pass of its own for the check.
+  const bool out = options_.direction == Direction::kOut;
+  if (batch.count && (p.edges.max_key >= (out ? batch.src_limit : batch.dst_limit) ||
+                      p.edges.max_other >= (out ? batch.dst_limit : batch.src_limit)))
+    throw std::out_of_range("an id is out of range");
   if (reverses_) {
     std::swap(r.key, r.other);
     p.reverses = reverses_->make_block(r);
@@ -106,22 +111,26 @@ void Builder::accept(Prepared part) {
 }
 
 void Builder::add(const EdgeBatch& batch) {
-  constexpr size_t kPiece = size_t{1} << 20;
+  // Pieces small enough that a batch of any size keeps every thread busy, large enough that a bucket's part
+  // of a block is worth a call.
+  constexpr size_t kLeast = size_t{1} << 17, kMost = size_t{1} << 20;
+  const auto threads = static_cast<size_t>(num_threads());
+  const size_t piece = std::clamp((batch.count + threads - 1) / threads, kLeast, kMost);
   const size_t id = batch.wide ? 8 : 4;
-  const size_t wave = kPiece * static_cast<size_t>(num_threads());
+  const size_t wave = piece * threads;
   for (size_t at = 0; at < batch.count; at += wave) {
-    const size_t pieces = (std::min(wave, batch.count - at) + kPiece - 1) / kPiece;
+    const size_t pieces = (std::min(wave, batch.count - at) + piece - 1) / piece;
     std::vector<Prepared> made(pieces);
     const uint64_t first_id = num_input_;
     parallel_for(pieces, 1, [&](size_t i, size_t end) {
       for (; i < end; ++i) {
-        const size_t begin = at + i * kPiece;
+        const size_t begin = at + i * piece;
         EdgeBatch b = batch;
-        b.count = std::min(kPiece, batch.count - begin);
+        b.count = std::min(piece, batch.count - begin);
         b.src = static_cast<const char*>(batch.src) + begin * id;
         b.dst = static_cast<const char*>(batch.dst) + begin * id;
         if (b.payload) b.payload += begin * layout_.payload;
-        made[i] = prepare(b, first_id + i * kPiece);
+        made[i] = prepare(b, first_id + i * piece);
       }
     });
     for (Prepared& p : made) accept(std::move(p));

@@ -46,13 +46,14 @@ struct BuildOptions {
   uint64_t expected_nodes = 0;  // of the grouped end, if known
 };
 
-// Edges to add; ids 32 or 64 bits wide.
+// Edges to add; ids 32 or 64 bits wide. Read as unsigned, so that a negative id is past any limit.
 struct EdgeBatch {
   size_t count = 0;
   bool wide = false;
   const void* src = nullptr;
   const void* dst = nullptr;
   const char* payload = nullptr;
+  uint64_t src_limit = UINT64_MAX, dst_limit = UINT64_MAX;  // ids must be below
 };
 
 class Builder {
@@ -67,6 +68,8 @@ class Builder {
   };
   Prepared prepare(const EdgeBatch& batch, uint64_t first_id) const;
   void accept(Prepared part);
+  // std::out_of_range when an id reaches its limit; finding out which is left to the caller, who knows the
+  // row.
   void add(const EdgeBatch& batch);
   bool needs_ids() const { return layout_.has_seq; }
   size_t payload() const { return layout_.payload; }

@@ -10,6 +10,7 @@
 
 #include "error.h"
 #include "hash.h"
+#include "threads.h"
 
 namespace gz {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 
 int open_file(const std::string& path, OutFile::Mode mode) {
   if (mode == OutFile::Mode::kRead) return ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (mode == OutFile::Mode::kUpdate) return ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (mode == OutFile::Mode::kCreate)
     return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   const int fd = ::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -36,9 +38,9 @@ int open_file(const std::string& path, OutFile::Mode mode) {
 OutFile::OutFile(const std::string& path, Mode mode) : path_(path), fd_(open_file(path, mode)) {
   if (fd_ < 0)
     fail(errno, path_,
-         mode == Mode::kRead     ? "open"
-         : mode == Mode::kCreate ? "create"
-                                 : "create a temporary file in it");
+         mode == Mode::kCreate      ? "create"
+         : mode == Mode::kTemporary ? "create a temporary file in it"
+                                    : "open");
 }
 
 OutFile::~OutFile() {
@@ -203,6 +205,40 @@ uint64_t ColumnWriter::finish(uint64_t zero_byte_rows) {
   file_->write_at(0, &h, sizeof h);
   file_->sync();
   return h.feature.shape[0];
+}
+
+void seal_column(const std::string& path, DType dtype, const std::vector<uint64_t>& shape) {
+  if (shape.empty() || shape.size() > kMaxDims)
+    throw std::invalid_argument(path + ": a column has 1 to 8 dimensions, this one has " +
+                                std::to_string(shape.size()));
+  uint64_t bytes = dtype_bytes(dtype);
+  for (uint64_t d : shape)
+    if (__builtin_mul_overflow(bytes, d, &bytes))
+      throw std::invalid_argument(path + ": the shape overflows 64 bits");
+  const OutFile file(path, OutFile::Mode::kUpdate);
+  if (file.length() != kPage + bytes)
+    throw FormatError(path, "is " + std::to_string(file.length()) + " bytes long, its shape needs " +
+                                std::to_string(kPage + bytes));
+  std::vector<uint64_t> hashes((bytes + kHashChunk - 1) / kHashChunk);
+  parallel_for(hashes.size(), 1, [&](size_t c, size_t end) {
+    Buffer buffer(kHashChunk);
+    for (; c < end; ++c) {
+      const size_t n = std::min<uint64_t>(kHashChunk, bytes - c * kHashChunk);
+      file.read_at(kPage + c * kHashChunk, buffer.data(), n);
+      hashes[c] = xxh64(buffer.data(), n);
+    }
+  });
+  Header h = new_header(Kind::kFeature);
+  h.sections[kData].offset = kPage;
+  h.sections[kData].bytes = bytes;
+  h.sections[kData].dtype = dtype;
+  h.sections[kData].checksum = xxh64(hashes.data(), hashes.size() * sizeof(uint64_t));
+  h.feature.ndim = static_cast<uint32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), h.feature.shape);
+  h.file_bytes = kPage + bytes;
+  seal_header(h);
+  file.write_at(0, &h, sizeof h);
+  file.sync();
 }
 
 }  // namespace gz

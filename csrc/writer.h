@@ -16,8 +16,8 @@ namespace gz {
 class OutFile {
  public:
   // kTemporary: `path` is a directory; the file has no name and goes away with this object. kRead: for
-  // read_at only.
-  enum class Mode { kCreate, kTemporary, kRead };
+  // read_at only. kUpdate: the file exists and stays as it is.
+  enum class Mode { kCreate, kTemporary, kRead, kUpdate };
   OutFile(const std::string& path, Mode mode);
   ~OutFile();
   OutFile(const OutFile&) = delete;
@@ -81,5 +81,9 @@ class ColumnWriter {
   std::vector<uint64_t> row_shape_;
   size_t row_bytes_;
 };
+
+// Makes a .gd file of one whose rows have been written in place, from the first page on, by others (a mapped
+// output column): computes the checksum on all threads, writes the header and syncs. `shape`: rows first.
+void seal_column(const std::string& path, DType dtype, const std::vector<uint64_t>& shape);
 
 }  // namespace gz

@@ -3,6 +3,8 @@
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
 from gz._ingest import ingest
 from gz.convert import convert_csv_to_gd, convert_csv_to_gl
+from gz.edit import OutputColumn, add
+from gz.exporter import export
 from gz.feature import FeatureStore
 from gz.graph import Graph, Sample
 from gz.id_map import IdMap
@@ -18,10 +20,13 @@ __all__ = [
     "HeteroSample",
     "IdMap",
     "InputError",
+    "OutputColumn",
     "Sample",
     "Store",
+    "add",
     "convert_csv_to_gd",
     "convert_csv_to_gl",
+    "export",
     "ingest",
     "num_threads",
     "open",

@@ -1,14 +1,19 @@
-"""The `gz` command: ingest, info, verify. Results go to stdout, everything else to stderr."""
+"""The `gz` command: ingest, info, verify; add, rm and export are in _cli_edit.py.
+
+Results go to stdout, everything else to stderr.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import gz
+from gz import _cli_edit
 from gz.store import Store
 from gz.verify import verify
 
@@ -18,6 +23,8 @@ Graphs and features far larger than RAM, in files, for PyTorch Geometric and DGL
   gz ingest papers --edges edges.csv --features x=x.npy    make a store
   gz info papers                                           what it holds
   gz verify papers                                         is every byte as it was written?
+  gz add papers --feature emb=emb.npy                      add or replace a column; gz rm removes one
+  gz export papers folder                                  back to Parquet or .npy
 
 Then, in Python:  gz.open("papers"), gz_pyg.load("papers"), gz_dgl.load("papers")."""
 
@@ -31,16 +38,21 @@ examples:
   gz ingest papers --ogb dataset/ogbn_papers100M          # a dataset folder as downloaded; also --lsc, --igb
 
 A bad line stops the ingest with its file, line and value, and leaves nothing behind; --on-bad-line skip
-counts such lines instead. CSV columns beyond the two ids become edge columns."""
+counts such lines instead. CSV columns beyond the two ids become edge columns. After a kill the same command
+goes on from the last finished phase, or says that it starts anew."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code: 0 done, 1 failed, 2 wrong usage."""
     args = _parser().parse_args(argv)
     try:
-        return args.run(args)
-    except KeyboardInterrupt:
-        print("gz: interrupted; nothing was written", file=sys.stderr)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", RuntimeWarning)
+            warnings.showwarning = lambda message, *_, **__: print(f"gz: {message}", file=sys.stderr)
+            return args.run(args)
+    except KeyboardInterrupt as e:
+        notes = getattr(e, "__notes__", None) or ["nothing was written"]
+        print(f"gz: interrupted; {'; '.join(notes)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -85,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("store", metavar="STORE", help="a store, or a single .gl or .gd file")
     check.set_defaults(run=_verify)
+    _cli_edit.register(commands, _named_files)
     return parser
 
 
@@ -146,12 +159,18 @@ def _ingest_arguments(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace OUT; the old store stays until the new one is complete",
     )
+    add(
+        "--no-disk-check",
+        dest="check_disk",
+        action="store_false",
+        help="try even where the disk seems to have too little room",
+    )
 
 
 _PASSED_ON = [
     *("num_nodes", "nodes", "ids", "undirected", "directions", "keep_edge_ids", "self_loops", "coalesce"),
     *("neighbor_order", "weight", "header", "on_bad_line", "adopt", "memory", "overwrite", "spec"),
-    *("ogb", "lsc", "igb", "split_type"),
+    *("ogb", "lsc", "igb", "split_type", "check_disk"),
 ]
 
 

@@ -76,7 +76,7 @@ def read(root: str | os.PathLike[str]) -> Manifest:
 
 
 def write(manifest: Manifest, root: str | os.PathLike[str]) -> None:
-    """Writes ROOT/store.json and syncs it. The caller renames the whole store into place."""
+    """Writes ROOT/store.json, synced, in one step: a reader sees the old one or the new one."""
     data = {
         "format": FORMAT,
         "version": VERSION,
@@ -97,11 +97,13 @@ def write(manifest: Manifest, root: str | os.PathLike[str]) -> None:
     }
     if manifest.edge_splits:
         data["edge_splits"] = {s: _columns_json(c) for s, c in manifest.edge_splits.items()}
-    with open(Path(root) / FILE_NAME, "w", encoding="utf-8") as f:
+    new = Path(root) / (FILE_NAME + ".new")
+    with open(new, "w", encoding="utf-8") as f:
         json.dump(data, f, indent=1)
         f.write("\n")
         f.flush()
         os.fsync(f.fileno())
+    os.replace(new, Path(root) / FILE_NAME)
 
 
 def _columns_json(columns: dict[str, ColumnEntry]) -> dict[str, dict[str, Any]]:

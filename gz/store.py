@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -16,6 +16,9 @@ from gz._arrays import Ids, as_ids
 from gz.feature import FeatureStore
 from gz.graph import _SEED_MASK, Graph
 from gz.manifest import ColumnEntry, EdgeEntry, EdgeType, Manifest, NodeEntry
+
+if TYPE_CHECKING:
+    from gz.edit import OutputColumn
 
 Fanouts = Sequence[int] | Mapping[EdgeType, Sequence[int]]
 
@@ -126,6 +129,55 @@ class Store:
     def edge_feature(self, name: str, t: EdgeType | None = None) -> FeatureStore:
         entry = self._edge(t)
         return self._column(name, entry.columns, entry.num_edges, f"edge type {entry.type}", entry.type)
+
+    def add_feature(
+        self, name: str, value: Any, t: str | EdgeType | None = None, **options: Any
+    ) -> FeatureStore:
+        """Adds a column to the store, for all who open it from now on.
+
+        Args:
+            name: of the column.
+            value: an array, a file or an iterator of chunks, as for ``gz.ingest``.
+            t: a node type, which may be left out when there is one, or an edge type.
+            replace: take the place of a column of that name. Who has the old one open keeps it.
+            dtype: to store it as.
+            order: of the rows of an edge column: ``"original"``, that of the edges given to the ingest
+                (needs kept edge ids), or ``"stored"``, that of the topology.
+            adopt: use an .npy where it lies instead of copying it.
+            memory: what it may take.
+        """
+        from gz.edit import add_feature
+
+        return add_feature(self, name, value, t, **options)
+
+    def remove_feature(self, name: str, t: str | EdgeType | None = None) -> None:
+        """Removes a column from the store and the disk. Who has it open keeps it; an adopted .npy stays."""
+        from gz.edit import remove_feature
+
+        remove_feature(self, name, t)
+
+    def new_column(
+        self,
+        name: str,
+        row_shape: int | Sequence[int] = (),
+        dtype: Any = "float32",
+        t: str | EdgeType | None = None,
+        *,
+        replace: bool = False,
+    ) -> OutputColumn:
+        """A column to fill in place, from any number of threads and processes, and then to publish.
+
+        >>> with store.new_column("emb", 128) as column:
+        ...     for batch in loader:
+        ...         column.array[batch.n_id] = model(batch)
+
+        ``array`` is ``[nodes, *row_shape]``, zeros at first, on the disk and not in memory. Rows of an edge
+        column are in the order of the topology (``edge_rows`` of a sample). The end of the block makes it a
+        column of the store; an exception, or the death of the process, leaves the store as it was.
+        """
+        from gz.edit import new_column
+
+        return new_column(self, name, row_shape, dtype, t, replace=replace)
 
     def splits(self, t: str | None = None) -> list[str]:
         return list(self._node(t).splits)
@@ -259,7 +311,19 @@ class Store:
     ) -> FeatureStore:
         if name not in columns:
             raise KeyError(f"no column {name!r} for {where}; there are {sorted(columns)}")
-        return self._once(("column", key, name), lambda: self._checked_column(columns[name], rows))
+        try:
+            return self._once(("column", key, name), lambda: self._checked_column(columns[name], rows))
+        except FileNotFoundError:
+            now = _manifest_file.read(self._path)
+            if now == self._manifest or key[0] == "split":
+                raise
+            self._manifest = now  # the column was replaced or removed after this store was opened
+        return self.feature(name, key if len(key) == 3 else key[1])
+
+    def _reload(self, name: str, t: Any) -> None:
+        """After a change of column `name` of type `t`."""
+        self._manifest = _manifest_file.read(self._path)
+        self._open.pop(("column", t if isinstance(t, tuple) else ("node", t), name), None)
 
     def _checked_column(self, entry: ColumnEntry, rows: int | None) -> FeatureStore:
         column = FeatureStore(entry.path(self._path))

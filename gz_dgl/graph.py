@@ -10,8 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 import gz
+from gz._ram import check_fits
 from gz_dgl import _memory, _random, _sampling
-from gz_dgl._columns import EagerStorage, EdgeColumn, MappedColumn, is_mapped
+from gz_dgl._build import coo_index
+from gz_dgl._columns import EagerStorage, EdgeColumn, MappedColumn, gather_rows, is_mapped
 from gz_dgl._dgl import ALL, DGLError, DGLGraph, Frame, is_all
 from gz_dgl._index import StoreIndex
 
@@ -44,6 +46,32 @@ class StoreGraph(DGLGraph):
         """The node ids of a split of the store ("train", "valid", ...), in the graph's idtype."""
         t = self._graph.ntypes[self.get_ntype_id(ntype)]
         return self._graph.tensor(np.array(self.store.split(name, t)))
+
+    def to_dgl(self) -> Any:
+        """All of it in memory, as an ordinary DGLGraph that can be changed and moved.
+
+        Raises:
+            MemoryError: it would not fit into the memory that is free.
+        """
+        index = self._graph
+        edges = [index.num_edges(e) for e in range(len(index.etypes))]
+        columns = [c for f in (*self._node_frames, *self._edge_frames) for c in f._columns.values()]
+        check_fits(
+            sum(len(c) * _row_bytes(c) for c in columns)
+            + sum(edges) * index.bits // 4
+            + 5 * 8 * max(edges, default=0),  # while the edges of a type are put in order
+            f"{self.store.path}: the whole graph",
+            "use it where it lies: sample from it, or take a subgraph (g.subgraph(ids))",
+        )
+        pairs = [index._list_edges(e, "eid")[:2] for e in range(len(edges))]
+        g = DGLGraph(coo_index(index, pairs, index.counts), self.ntypes, self.etypes)
+        frames = zip(
+            (*g._node_frames, *g._edge_frames), (*self._node_frames, *self._edge_frames), strict=True
+        )
+        for frame, stored in frames:
+            for name, column in stored._columns.items():
+                frame[name] = _loaded(column)
+        return g
 
     def __reduce__(self) -> tuple[Any, ...]:
         extra = {
@@ -202,6 +230,18 @@ def _check_first(name: str) -> Any:
 
 for _name in ("update_all", "multi_update_all", "apply_edges"):
     setattr(StoreGraph, _name, _check_first(_name))
+
+
+def _row_bytes(column: Any) -> int:
+    storage = column.storage
+    return int(storage[:1].numel()) * storage.element_size()
+
+
+def _loaded(column: Any) -> torch.Tensor:
+    """A copy of a column in the order of its ids."""
+    if isinstance(column, EdgeColumn) and is_mapped(column) and column.order is not None:
+        return gather_rows(column.storage, column.order.all_positions())
+    return column.data.clone()
 
 
 def _pack(frame: Any) -> tuple[int, list[Any]]:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import torch
 
+from gz.edit import OutputColumn
+from gz.output import new_npy
 from gz_dgl._columns import gather_rows, host_ids
 from gz_dgl._dgl import NID
 from gz_dgl.graph import StoreGraph
@@ -28,15 +29,14 @@ def empty_column(
     """A new .npy file as a tensor of zeros: what is written to the tensor goes to the file.
 
     Takes disk, not memory, and can replace ``torch.empty(g.num_nodes(), ...)`` in a script's own loop. Read
-    it later with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``.
+    it later with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``. For a column of the store
+    itself there is ``g.store.new_column``.
     """
     if not os.fspath(path).endswith(".npy"):
         raise ValueError(f"{os.fspath(path)}: the name of a column must end in .npy")
     if dtype == torch.bfloat16:
         raise ValueError("a .npy file cannot hold bfloat16; use float16 or float32")
-    name = str(dtype).removeprefix("torch.")
-    array = np.lib.format.open_memmap(path, "w+", np.dtype(name), tuple(int(n) for n in shape))
-    return torch.from_numpy(array)
+    return torch.from_numpy(new_npy(path, shape, str(dtype).removeprefix("torch.")))
 
 
 def inference(
@@ -45,6 +45,7 @@ def inference(
     out: str | os.PathLike[str],
     feature: str = "feat",
     *,
+    column: str | None = None,
     batch_size: int = 4096,
     device: Any = "cpu",
 ) -> Any:
@@ -58,6 +59,8 @@ def inference(
             type.
         out: the .npy file to write; a folder for a heterogeneous graph, with a file for each node type.
         feature: the input column.
+        column: publish the output as this column of the store, replacing one of that name, instead of
+            leaving it in ``out``, which then is only where the inner layers' files lie.
         batch_size: nodes computed at a time; they and all their neighbours' rows are in memory.
         device: where layers run.
 
@@ -80,7 +83,9 @@ def inference(
     made: list[_Files] = []
     try:
         for number, layer in enumerate(layers):
-            files = _Files(g, {t: f"{_base(final, t, hetero)}.layer{number}.npy" for t in g.ntypes})
+            last = number + 1 == len(layers)
+            names = {t: f"{_base(final, t, hetero)}.layer{number}.npy" for t in g.ntypes}
+            files = _Files(g, names, column if last else None)
             made.append(files)
             with torch.no_grad():
                 for ntype, seeds, block, h in _batches(g, inputs, batch_size, device):
@@ -89,11 +94,14 @@ def inference(
                     if rows is not None:
                         files.write(ntype, seeds, rows)
             inputs = files.tensors
+        made[-1].publish()
+        inputs = made[-1].tensors
         for t, path in made[-1].paths.items():
             os.replace(path, f"{_base(final, t, hetero)}.npy")  # the mapping follows the file to its new name
         return inputs if hetero else inputs[g.ntypes[0]]
     finally:
         for files in made:
+            files.abort()
             for path in files.paths.values():
                 if os.path.exists(path):
                     os.unlink(path)
@@ -104,20 +112,48 @@ def _base(final: str, ntype: str, hetero: bool) -> str:
 
 
 class _Files:
-    """The output of one layer, by node type; made when the first rows show their shape."""
+    """The output of one layer, by node type; made when the first rows show their shape. With a `column` it
+    goes to the store instead."""
 
-    def __init__(self, g: StoreGraph, names: dict[str, str]):
-        self._g, self._names = g, names
+    def __init__(self, g: StoreGraph, names: dict[str, str], column: str | None):
+        self._g, self._names, self._column = g, names, column
+        self._drafts: dict[str, OutputColumn] = {}
         self.tensors: dict[str, torch.Tensor] = {}
         self.paths: dict[str, str] = {}
 
     def write(self, ntype: str, seeds: torch.Tensor, rows: torch.Tensor) -> None:
         if ntype not in self.tensors:
-            path = self._names[ntype]
-            shape = (self._g.num_nodes(ntype), *rows.shape[1:])
-            self.tensors[ntype] = empty_column(path, shape, rows.dtype)
-            self.paths[ntype] = path
+            self._make(ntype, rows)
         self.tensors[ntype][int(seeds[0]) : int(seeds[-1]) + 1] = rows.cpu()
+
+    def _make(self, ntype: str, rows: torch.Tensor) -> None:
+        if self._column is not None:
+            t = self._g._graph.ntypes[self._g.get_ntype_id(ntype)]
+            draft = self._g.store.new_column(self._column, rows.shape[1:], rows.dtype, t, replace=True)
+            self._drafts[ntype] = draft
+            self.tensors[ntype] = _tensor(draft.array, rows.dtype)
+            return
+        path = self._names[ntype]
+        shape = (self._g.num_nodes(ntype), *rows.shape[1:])
+        self.tensors[ntype] = empty_column(path, shape, rows.dtype)
+        self.paths[ntype] = path
+
+    def publish(self) -> None:
+        for ntype, draft in self._drafts.items():
+            dtype = self.tensors[ntype].dtype
+            self.tensors[ntype] = _tensor(draft.publish().get_tensor(), dtype)
+
+    def abort(self) -> None:
+        for draft in self._drafts.values():
+            draft.abort()
+
+
+def _tensor(array: Any, dtype: torch.dtype) -> torch.Tensor:
+    return (
+        torch.from_numpy(array.view("int16")).view(dtype)
+        if dtype == torch.bfloat16
+        else torch.from_numpy(array)
+    )
 
 
 def _batches(g: StoreGraph, inputs: dict[str, torch.Tensor], size: int, device: Any) -> Iterator[Any]:

@@ -121,7 +121,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
 
 def _edges(g: Any, etype: Any) -> tuple[Any, Any]:
     src, dst = g.edges(order="eid", etype=etype)
-    return src.cpu().long().numpy(), dst.cpu().long().numpy()
+    return src.cpu().numpy(), dst.cpu().numpy()  # in DGL's own memory where it is a COO; 32-bit ids stay so
 
 
 def _columns(frame: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 import gz
+from gz._ram import check_fits
 from gz_pyg.feature_store import FeatureStore
 from gz_pyg.graph_store import GraphStore
 from gz_pyg.views import MASKS, EdgeView, NodeView
@@ -225,7 +226,20 @@ class StoreData(tuple):  # type: ignore[type-arg]
         return True
 
     def to_data(self) -> Data | HeteroData:
-        """All of it in memory, as an ordinary PyG object."""
+        """All of it in memory, as an ordinary PyG object. The splits of a store become masks.
+
+        Raises:
+            MemoryError: it would not fit into the memory that is free.
+        """
+        edges = [self.store.num_edges(t) for t in self.edge_types]
+        columns = [self.store.feature(n, t) for t in self._types for n in self.feature_store._names(t)]
+        check_fits(
+            sum(c.nbytes for c in columns)
+            + 16 * sum(edges)
+            + 4 * 8 * max(edges, default=0),  # while the edges of a type are put in order
+            f"{self.store.path}: the whole graph",
+            "use it where it lies, with gz_pyg's loaders",
+        )
         if self.is_hetero:
             out: Any = HeteroData()
             for t in self.node_types:
@@ -238,12 +252,18 @@ class StoreData(tuple):  # type: ignore[type-arg]
                 part.edge_index = self[t].edge_index
             for name in self.feature_store._names(t):
                 part[name] = getattr(self[t], name).clone()
+            if not isinstance(t, tuple):
+                for mask in MASKS:
+                    if mask not in part and self[t]._split_of(mask) is not None:
+                        part[mask] = getattr(self[t], mask)
         for key, value in self._extras().items():
             if isinstance(key, tuple):
                 out[key[0] if self.is_hetero else None][key[1]] = value
             else:
                 out[key] = value
         return out
+
+    to_memory = to_data
 
     def __repr__(self) -> str:
         if not self.is_hetero:

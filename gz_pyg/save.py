@@ -85,8 +85,8 @@ def _ends(store: Any) -> tuple[Any, Any]:
     edge_index = store.get("edge_index")
     if edge_index is None:
         edge_index = torch.empty(2, 0, dtype=torch.int64)
-    row, col = edge_index.detach().cpu().as_subclass(Tensor).to(torch.int64)
-    return row.contiguous().numpy(), col.contiguous().numpy()
+    row, col = edge_index.detach().cpu().as_subclass(Tensor)
+    return row.contiguous().numpy(), col.contiguous().numpy()  # no copy of what lies row by row
 
 
 def _split(

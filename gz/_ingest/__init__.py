@@ -6,6 +6,8 @@ import os
 import time
 from typing import Any
 
+from . import preflight
+from .fingerprint import fingerprint
 from .memory import parse_memory
 from .place import new_store
 from .progress import Progress
@@ -43,6 +45,7 @@ def ingest(
     adopt: bool = False,
     overwrite: bool = False,
     progress: bool | None = None,
+    check_disk: bool = True,
     meta: dict[str, Any] | None = None,
     ogb: str | os.PathLike[str] | None = None,
     lsc: str | os.PathLike[str] | None = None,
@@ -50,6 +53,9 @@ def ingest(
     split_type: str | None = None,
 ) -> IngestReport:
     """Writes a store to OUT from edges and features given as arrays, files or iterators of chunks.
+
+    After a kill the same call goes on from the last finished phase, if all inputs are files that have not
+    changed; otherwise it starts anew. A RuntimeWarning says which.
 
     Args:
         out: the store to make, a directory that does not exist yet.
@@ -81,6 +87,7 @@ def ingest(
         adopt: use .npy features where they lie instead of copying them.
         overwrite: replace OUT if it exists. The old store stays until the new one is complete.
         progress: show progress; by default when stderr is a terminal.
+        check_disk: refuse, before anything is written, when the disk has not the room this will need.
         meta: anything that JSON can hold; kept in store.json under the key "meta".
         ogb, lsc, igb: a dataset folder as downloaded, instead of edges and features: of OGB's node- and
             link-prediction datasets, of MAG240M, of IGB (docs/ingest.md). Between two node types
@@ -140,8 +147,12 @@ def ingest(
     plan.check()
     show = Progress(progress)
     try:
-        with new_store(out, overwrite) as partial:
-            report = StoreWriter(plan, partial, budget, adopt, show).run()
+        with new_store(out, overwrite, fingerprint(plan, adopt)) as work:
+            if check_disk:
+                work.keep = work.resumed  # no reason to lose what is done
+                preflight.check_disk(plan, budget, adopt, work.folder.parent, work.journal.finished_bytes())
+                work.keep = False
+            report = StoreWriter(plan, work.journal, budget, adopt, show).run()
     finally:
         show.close()
     report.path = os.path.abspath(out)

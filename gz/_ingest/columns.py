@@ -118,12 +118,17 @@ def rows_of(table: Table, column: Column) -> Iterator[np.ndarray]:
 
 
 def write_column(
-    path: Path, name: str, table: Table, dtype: str | None = None, expected: int | None = None
+    path: Path,
+    name: str,
+    table: Table,
+    dtype: str | None = None,
+    expected: int | None = None,
+    what: str = "nodes",
 ) -> int:
     """Writes a .gd file and returns its number of rows; a wrong number is an error that names both."""
     column = combined(name, table, dtype)
     if expected is not None and table.rows is not None and table.rows != expected:
-        raise _wrong_rows(table, table.rows, expected)
+        raise _wrong_rows(table, table.rows, expected, what)
     writer = _engine.ColumnWriter(str(path), column.dtype, list(column.shape))
     count = 0
     for rows in rows_of(table, column):
@@ -135,15 +140,15 @@ def write_column(
         writer.append(rows)
         count += len(rows)
         if expected is not None and count > expected:
-            raise _wrong_rows(table, count, expected, "or more ")
+            raise _wrong_rows(table, count, expected, what, "or more ")
     if expected is not None and count != expected:
-        raise _wrong_rows(table, count, expected)
+        raise _wrong_rows(table, count, expected, what)
     writer.finish(count)
     return count
 
 
-def _wrong_rows(table: Table, rows: int, expected: int, more: str = "") -> InputError:
-    return InputError(f"{table.name}: has {rows} {more}rows, but there are {expected} nodes")
+def _wrong_rows(table: Table, rows: int, expected: int, what: str, more: str = "") -> InputError:
+    return InputError(f"{table.name}: has {rows} {more}rows, but there are {expected} {what}")
 
 
 def adoptable(value: Any, base: str = "") -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,30 @@ import numpy as np
 from gz import _engine, manifest
 from gz._engine import InputError
 
+from .ahead import ahead
 from .arrays import Column, check_ids, to_dtype
 from .columns import combined, open_column, rows_of
 from .csv_table import CsvTable
 from .edge_input import EdgeOptions, open_edges
+from .journal import Journal
 from .progress import Progress
 from .spec import EdgeSpec, FileNames
 from .tables import Chunk, Table, stored_column
 
 _WEIGHT = "\0weight"  # the float32 copy of a weight column that is stored in another dtype
+_ENGINE_IDS = tuple(np.dtype(t) for t in ("<i8", "<u8", "<i4", "<u4"))
+_NO_LIMIT = 1 << 62
+_WORTH_A_CALL = 1 << 18  # edges
+
+
+@dataclass(frozen=True)
+class Part:
+    """The edges of a chunk, ids as they came."""
+
+    chunk: Chunk
+    src: np.ndarray
+    dst: np.ndarray
+    payload: np.ndarray | None
 
 
 class Feed:
@@ -96,6 +112,7 @@ class EdgeJob:
         self.record = np.dtype(fields)
         self.keep_ids = bool(self.columns) if spec.keep_edge_ids is None else bool(spec.keep_edge_ids)
         self.builder: Any = None
+        self.entry = manifest.EdgeEntry(spec.type, 0)
 
     def _weight_column(self) -> Column:
         return next(c for c in self.columns if c.name == self.spec.weight)
@@ -164,8 +181,8 @@ class EdgeJob:
                 )
                 self._skipped(t)
             return
-        for src, dst, payload in self.batches(limits):
-            self.builder.add(src, dst, payload)
+        for batch in self._batches():
+            self._add(batch, limits)
             progress.update(self.builder.num_input_edges, self.table.rows, " edges")
 
     def _skipped(self, t: Table) -> None:
@@ -178,27 +195,48 @@ class EdgeJob:
 
     def chunks(self) -> Iterator[Chunk]:
         """Chunks with ids still unchecked; small ones are kept as they are."""
-        yield from self.table.chunks(self.chunk_rows())
+        chunks = self.table.chunks(self.chunk_rows())
+        # An iterator of the caller's stays on the caller's thread.
+        yield from ahead(chunks) if self.table.reads_files else chunks
 
-    def batches(
-        self, limits: tuple[int | None, int | None]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-        """(src, dst, payload), gathered into pieces large enough to be worth a call."""
-        held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+    def _batches(self) -> Iterator[list[Part]]:
+        """Chunks, gathered into pieces large enough to be worth a call."""
+        held: list[Part] = []
         count = 0
         for chunk in self.chunks():
-            src = check_ids(_flat(chunk, self.keys[0]), chunk.where, chunk.first_row, limits[0], "source")
-            dst = check_ids(
-                _flat(chunk, self.keys[1]), chunk.where, chunk.first_row, limits[1], "destination"
+            held.append(
+                Part(chunk, _flat(chunk, self.keys[0]), _flat(chunk, self.keys[1]), self.payload(chunk))
             )
-            held.append((src, dst, self.payload(chunk)))
-            count += len(src)
-            if count >= self.chunk_rows() // 2:
-                yield _join(held)
+            count += chunk.rows
+            if count >= min(_WORTH_A_CALL, self.chunk_rows() // 2):
+                yield held
                 held, count = [], 0
         if held:
-            yield _join(held)
+            yield held
         self.finish_feeds()
+
+    def _add(self, parts: list[Part], limits: tuple[int | None, int | None]) -> None:
+        """Hands edges to the builder, which checks ids on the way; what it refuses is looked at row by
+        row."""
+        t = _common_dtype(parts)
+        bounds = [min(_NO_LIMIT if n is None else n, 1 << 31 if t == np.int32 else _NO_LIMIT) for n in limits]
+        if t is not None:
+            try:
+                self.builder.add(*_join(parts, t), *bounds)
+                return
+            except IndexError:
+                pass
+        checked = [
+            Part(
+                p.chunk,
+                check_ids(p.src, p.chunk.where, p.chunk.first_row, limits[0], "source"),
+                check_ids(p.dst, p.chunk.where, p.chunk.first_row, limits[1], "destination"),
+                p.payload,
+            )
+            for p in parts
+        ]
+        wide = any(a.dtype.itemsize == 8 for p in checked for a in (p.src, p.dst))
+        self.builder.add(*_join(checked, np.dtype(np.int64 if wide else np.uint32)))
 
     def finish_feeds(self) -> None:
         if self.feeds and self.table.skipped:
@@ -237,32 +275,62 @@ class EdgeJob:
 
     # --- output
 
-    def build(
-        self, root: Path, names: FileNames, num_src: int, num_dst: int, progress: Progress
-    ) -> manifest.EdgeEntry:
+    def name_files(self, root: Path, names: FileNames) -> None:
+        """Settles the names of the files this edge type will have."""
         s = self.spec
         folder = names.get("edges", "__".join(s.type))
-        (root / folder).mkdir(parents=True)
-        entry = manifest.EdgeEntry(
-            s.type, 0, f"{folder}/in.gl", None, "original" if self.keep_ids else "position"
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        in_file, out_file = names.get(folder, "in.gl"), names.get(folder, "out.gl")
+        self.entry = manifest.EdgeEntry(
+            s.type,
+            0,
+            in_file,
+            out_file if s.directions != "in" else None,
+            "original" if self.keep_ids else "position",
         )
-        names.get(folder, "in.gl")
-        names.get(folder, "out.gl")
-        columns = []
         for c in self.columns:
-            file = names.get(folder, c.name, ".gd")
-            entry.columns[c.name] = manifest.ColumnEntry(file)
-            columns.append(_engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self._offset(c.name)))
-        self.builder.begin(str(root / folder / "in.gl"), num_dst, num_src, columns)
-        run(self.builder, progress, "sorting edges")
-        entry.num_edges = self.builder.num_edges
-        self.builder = None
-        if s.directions != "in":
-            entry.out_file = f"{folder}/out.gl"
-            self._build_out(root, folder, num_src, num_dst, progress)
+            self.entry.columns[c.name] = manifest.ColumnEntry(names.get(folder, c.name, ".gd"))
+
+    def restore(self, journal: Journal) -> bool:
+        """True when an earlier ingest has finished the topology and the columns."""
+        done = journal.result(self._phase("in"))
+        if done is None:
+            return False
+        self.entry.num_edges = done["edges"]
+        self.table.skipped, self.table.first_skipped = done["skipped"], done["first_skipped"]
+        return True
+
+    def _phase(self, direction: str) -> str:
+        return f"edges {'/'.join(self.spec.type)}, {direction}"
+
+    def build(
+        self, root: Path, num_src: int, num_dst: int, progress: Progress, journal: Journal
+    ) -> manifest.EdgeEntry:
+        entry = self.entry
+        assert entry.in_file is not None
+        if self.builder is not None:
+            files = [entry.in_file]
+            columns = []
+            for c in self.columns:
+                file = str(entry.columns[c.name].file)
+                files.append(file)
+                columns.append(
+                    _engine.EdgeColumn(str(root / file), c.dtype, list(c.shape), self._offset(c.name))
+                )
+            self.builder.begin(str(root / entry.in_file), num_dst, num_src, columns)
+            run(self.builder, progress, "sorting edges")
+            entry.num_edges = self.builder.num_edges
+            self.builder = None
+            skipped = {"skipped": self.table.skipped, "first_skipped": self.table.first_skipped}
+            journal.finish(self._phase("in"), files, {"edges": entry.num_edges} | skipped)
+        if entry.out_file is not None and journal.result(self._phase("out")) is None:
+            self._build_out(root, entry.in_file, entry.out_file, num_src, num_dst, progress)
+            journal.finish(self._phase("out"), [entry.out_file], {})
         return entry
 
-    def _build_out(self, root: Path, folder: str, num_src: int, num_dst: int, progress: Progress) -> None:
+    def _build_out(
+        self, root: Path, in_file: str, out_file: str, num_src: int, num_dst: int, progress: Progress
+    ) -> None:
         weighted = self.spec.weight is not None
         out = _engine.Builder(
             str(root),
@@ -279,9 +347,9 @@ class EdgeJob:
         progress.phase("reversing edges")
         at = 0
         while at < num_dst:
-            at = _engine.add_transposed(out, str(root / folder / "in.gl"), at, self.memory)
+            at = _engine.add_transposed(out, str(root / in_file), at, self.memory)
             progress.update(at, num_dst, " nodes")
-        out.begin(str(root / folder / "out.gl"), num_src, num_dst, [])
+        out.begin(str(root / out_file), num_src, num_dst, [])
         run(out, progress, "sorting reversed edges")
 
 
@@ -298,19 +366,20 @@ def _flat(chunk: Chunk, key: str) -> np.ndarray:
     return a
 
 
-def _join(
-    held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    if len(held) == 1:
-        src, dst, payload = held[0]
-        if src.dtype.itemsize == dst.dtype.itemsize:
-            return held[0]
-        return src.astype(np.int64), dst.astype(np.int64), payload
-    wide = any(a.dtype.itemsize == 8 for h in held for a in h[:2])
-    t = np.int64 if wide else np.uint32
-    payloads = [h[2] for h in held if h[2] is not None]
+def _common_dtype(parts: list[Part]) -> np.dtype | None:
+    """The dtype of all ids if it is one the engine reads as it lies."""
+    kinds = {a.dtype for p in parts for a in (p.src, p.dst)}
+    t = kinds.pop()
+    return t if not kinds and t in _ENGINE_IDS else None
+
+
+def _join(parts: list[Part], t: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    if len(parts) == 1:
+        p = parts[0]
+        return np.ascontiguousarray(p.src, t), np.ascontiguousarray(p.dst, t), p.payload
+    payloads = [p.payload for p in parts if p.payload is not None]
     return (
-        np.concatenate([h[0] for h in held]).astype(t, copy=False),
-        np.concatenate([h[1] for h in held]).astype(t, copy=False),
+        np.concatenate([p.src for p in parts]).astype(t, copy=False),
+        np.concatenate([p.dst for p in parts]).astype(t, copy=False),
         np.concatenate(payloads) if payloads else None,
     )

@@ -14,8 +14,12 @@ from .arrays import Column
 from .tables import Chunk, Table
 from .text import Text
 
+_SMALL_GROUP = 1 << 16  # rows
+
 
 class ParquetTable(Table):
+    reads_files = True
+
     def __init__(self, path: str, columns: list[str] | None = None, partition: dict[str, int] | None = None):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -23,7 +27,7 @@ class ParquetTable(Table):
         self.name = path
         try:
             source = remote.open_file(path) if remote.is_remote(path) else path
-            self._file = pq.ParquetFile(source, memory_map=False)
+            self._file = pq.ParquetFile(source, memory_map=False, pre_buffer=False)
         except (pa.ArrowInvalid, OSError) as e:
             if isinstance(e, FileNotFoundError):
                 raise
@@ -67,12 +71,25 @@ class ParquetTable(Table):
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         at = 0
-        for batch in self._file.iter_batches(batch_size=rows, columns=self._names, use_threads=True):
-            stored = [c for c in self.columns if c.name not in self._partition]
+        stored = [c for c in self.columns if c.name not in self._partition]
+        for batch in self._batches(rows):
             part = {c.name: self._array(batch.column(c.name), c, at) for c in stored}
             part |= {k: np.full(batch.num_rows, v, np.int64) for k, v in self._partition.items()}
             yield Chunk(part, batch.num_rows, self.name, at)
             at += batch.num_rows
+
+    def _batches(self, rows: int) -> Iterator[Any]:
+        """Record batches of at most `rows` rows. A row group of about that size is decoded in one go, its
+        columns at the same time, and cut without a copy; a larger one is decoded piece by piece."""
+        about = self._file.metadata
+        for g in range(about.num_row_groups):
+            if about.row_group(g).num_rows <= max(rows, _SMALL_GROUP):
+                table = self._file.read_row_group(g, columns=self._names, use_threads=True)
+                yield from table.to_batches(max_chunksize=rows)
+            else:
+                yield from self._file.iter_batches(
+                    batch_size=rows, row_groups=[g], columns=self._names, use_threads=True
+                )
 
     def _array(self, values: Any, column: Column, first_row: int) -> Any:
         import pyarrow as pa

@@ -33,7 +33,9 @@ _EDGE_KEYS = {
     "header",
     "on_bad_line",
 }
-_TOP_KEYS = {"nodes", "edges", "ids", "meta"} | (_EDGE_KEYS - {"type", "file", "edges", "features"})
+_TOP_KEYS = {"nodes", "edges", "ids", "meta", "homogeneous"} | (
+    _EDGE_KEYS - {"type", "file", "edges", "features"}
+)
 
 
 @dataclass
@@ -201,7 +203,15 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
         for end in (t[0], t[2]):
             nodes.setdefault(end, NodeSpec(end))
         edges.append(EdgeSpec((t[0], t[1], t[2]), source, features=features, **(shared | item)))
-    return Spec(False, nodes, edges, ids, base, dict(spec.get("meta", {})))
+    homogeneous = bool(spec.get("homogeneous", False))
+    if homogeneous and (
+        list(nodes) != [manifest.NODE_TYPE] or [e.type for e in edges] != [manifest.EDGE_TYPE]
+    ):
+        raise ValueError(
+            f"homogeneous: there must be one node type, {manifest.NODE_TYPE!r}, and one edge type, "
+            f"{list(manifest.EDGE_TYPE)}"
+        )
+    return Spec(homogeneous, nodes, edges, ids, base, dict(spec.get("meta", {})))
 
 
 def _known(d: dict[str, Any], known: set[str], what: str) -> None:

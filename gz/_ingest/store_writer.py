@@ -1,4 +1,7 @@
-"""The phases of an ingest: node columns, then edges, then splits and the manifest."""
+"""The phases of an ingest: node columns, then edges, then splits and the manifest.
+
+What a finished phase made is noted in the journal; after a kill, a phase found there is not run again.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from .arrays import as_numpy, is_array
 from .columns import adoptable, open_column, split_chunks, write_column
 from .edge_splits import write_edge_splits
 from .edges import EdgeJob
+from .journal import Journal
 from .key_mapper import KeyMapper, key_chunks
 from .npy import open_array
 from .progress import Progress
@@ -23,11 +27,15 @@ from .spec import FileNames, NodeSpec, Spec
 from .tables import IteratorTable
 from .text import Text
 
+_COUNTS = "numbers of nodes"
+_IDS = "id mapping"
+
 
 class StoreWriter:
-    def __init__(self, plan: Spec, root: Path, memory: int, adopt: bool, progress: Progress):
+    def __init__(self, plan: Spec, journal: Journal, memory: int, adopt: bool, progress: Progress):
         self.plan = plan
-        self.root = root
+        self.journal = journal
+        self.root: Path = journal.root
         self.memory = memory
         self.adopt = adopt
         self.progress = progress
@@ -41,7 +49,7 @@ class StoreWriter:
         folders = {n: self.names.get("nodes", n) for n in plan.nodes}
         for name, node in plan.nodes.items():
             self.entries[name] = manifest.NodeEntry(0)
-            (self.root / folders[name]).mkdir(parents=True)
+            (self.root / folders[name]).mkdir(parents=True, exist_ok=True)
             for part in ("keys", "offsets", "bytes", "hash", "dense"):  # the mapping's files come first
                 self.names.get(folders[name], f"id-{part}", ".gd")
             self._node_columns(node, folders[name])
@@ -81,9 +89,7 @@ class StoreWriter:
                 self.entries[node.name].columns[name] = manifest.ColumnEntry(npy=adopted)
             else:
                 file = self.names.get(folder, name, ".gd")
-                table = open_column(name, value, self.plan.base)
-                dtype = value.get("dtype") if isinstance(value, dict) else None
-                rows = write_column(self.root / file, name, table, dtype, node.num_nodes)
+                rows = self._column(node, name, value, file)
                 self.entries[node.name].columns[name] = manifest.ColumnEntry(file)
             if count is not None and rows != count:
                 raise InputError(
@@ -92,6 +98,17 @@ class StoreWriter:
             if count is None:
                 count, decided_by = rows, f"feature {name!r}"
         self.counts[node.name] = count
+
+    def _column(self, node: NodeSpec, name: str, value: Any, file: str) -> int:
+        phase = f"feature {name!r} of {node.name!r}"
+        done = self.journal.result(phase)
+        if done is not None:
+            return int(done["rows"])
+        table = open_column(name, value, self.plan.base)
+        dtype = value.get("dtype") if isinstance(value, dict) else None
+        rows = write_column(self.root / file, name, table, dtype, node.num_nodes)
+        self.journal.finish(phase, [file], {"rows": rows})
+        return rows
 
     def _splits(self, node: NodeSpec, entry: manifest.NodeEntry, folder: str) -> None:
         for name, value in node.splits.items():
@@ -133,16 +150,22 @@ class StoreWriter:
         ]
 
     def _dense_edges(self) -> list[manifest.EdgeEntry]:
+        found = self.journal.result(_COUNTS)
+        if found is not None:
+            self.counts |= found
         jobs = self._jobs()
         known = all(n is not None for n in self.counts.values())
         entries = []
         for job in jobs:
-            self._read(job)
+            job.name_files(self.root, self.names)
+            if not job.restore(self.journal):
+                self._read(job)
             if known:
                 entries.append(self._build(job))
         if known:
             return entries
         self._found(jobs)
+        self.journal.finish(_COUNTS, [], {t: n for t, n in self.counts.items() if n is not None})
         return [self._build(job) for job in jobs]
 
     def _read(self, job: EdgeJob) -> None:
@@ -152,16 +175,14 @@ class StoreWriter:
         expected, found = job.spec.num_edges, job.builder.num_input_edges
         if expected is not None and found != expected:
             raise InputError(f"{job.table.name}: has {found} edges, but the dataset says {expected}")
-        self._note_skipped(job)
-
-    def _note_skipped(self, job: EdgeJob) -> None:
-        self.report.notes += job.notes
-        self.report.skipped_lines += job.table.skipped
-        self.report.first_skipped = self.report.first_skipped or job.table.first_skipped
 
     def _build(self, job: EdgeJob) -> manifest.EdgeEntry:
         src, _, dst = job.spec.type
-        return job.build(self.root, self.names, self._count(src), self._count(dst), self.progress)
+        entry = job.build(self.root, self._count(src), self._count(dst), self.progress, self.journal)
+        self.report.notes += job.notes
+        self.report.skipped_lines += job.table.skipped
+        self.report.first_skipped = self.report.first_skipped or job.table.first_skipped
+        return entry
 
     def _found(self, jobs: list[EdgeJob]) -> None:
         """Numbers of nodes nobody gave: one more than the largest id in any edge type."""
@@ -184,10 +205,22 @@ class StoreWriter:
                     f'node type {node.name!r}: ids="map" with features needs nodes=, the '
                     "original id of every row"
                 )
-        spools = mapper.read(jobs)
         for job in jobs:
-            self._note_skipped(job)
-        for name, (count, entry) in mapper.assign().items():
+            job.name_files(self.root, self.names)
+        # The mapping comes out of reading all edges: it is used again only when no edge is needed any more.
+        restored = [job.restore(self.journal) for job in jobs]
+        numbered = self.journal.result(_IDS)
+        if numbered is None or not all(restored):
+            self.journal.forget(_IDS)
+            for job in jobs:
+                job.table.skipped, job.table.first_skipped = 0, ""
+            spools = mapper.read(jobs)
+            numbered = mapper.assign()
+            files = [f for _, e in numbered.values() for f in e.values() if f.endswith(".gd")]
+            self.journal.finish(_IDS, files, numbered)
+        else:
+            spools = []
+        for name, (count, entry) in numbered.items():
             given = self.counts[name]
             if given is not None and given != count:
                 raise InputError(
@@ -196,11 +229,12 @@ class StoreWriter:
             self.counts[name] = count
             self.entries[name].id_map = entry
         entries = []
-        for job, spool in zip(jobs, spools, strict=True):
-            job.make_builder(self.root, self._count(job.spec.type[2]))
-            self.progress.phase("adding edges")
-            for a, b, payload in mapper.edges(job, spool):
-                job.builder.add(a, b, payload)
-                self.progress.update(job.builder.num_input_edges, spool.edges, " edges")
+        for i, job in enumerate(jobs):
+            if not restored[i]:
+                job.make_builder(self.root, self._count(job.spec.type[2]))
+                self.progress.phase("adding edges")
+                for a, b, payload in mapper.edges(job, spools[i]):
+                    job.builder.add(a, b, payload)
+                    self.progress.update(job.builder.num_input_edges, spools[i].edges, " edges")
             entries.append(self._build(job))
         return entries

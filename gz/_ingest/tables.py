@@ -31,6 +31,7 @@ class Table:
     name = "table"
     columns: list[Column]
     rows: int | None = None  # if known beforehand
+    reads_files = False  # nothing but files: chunks may be made on another thread
     skipped = 0
     first_skipped = ""
 
@@ -66,6 +67,8 @@ class ArrayTable(Table):
 class NpyTable(Table):
     """Arrays of equal length on disk, one column each."""
 
+    reads_files = True
+
     def __init__(self, arrays: dict[str, NpyArray], name: str):
         self.name = name
         self._arrays = arrays
@@ -97,6 +100,8 @@ class NpyTable(Table):
 class NpyEdgeIndex(Table):
     """An edge_index on disk: [2, E] or [E, 2], either order of memory."""
 
+    reads_files = True
+
     def __init__(self, array: NpyArray):
         self.name = array.name
         self._array = array
@@ -113,14 +118,19 @@ class NpyEdgeIndex(Table):
         total = self.rows or 0
         first = self._array.stream()
         second = self._array.stream(total) if self._two_runs else None
-        for at in range(0, total, rows):
-            n = min(rows, total - at)
+        try:
+            for at in range(0, total, rows):
+                n = min(rows, total - at)
+                if second is not None:
+                    src, dst = first.take(n), second.take(n)
+                else:
+                    pairs = first.take(2 * n).reshape(n, 2)
+                    src, dst = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+                yield Chunk({"src": src, "dst": dst}, n, self.name, at)
+        finally:
+            first.close()
             if second is not None:
-                src, dst = first.take(n), second.take(n)
-            else:
-                pairs = first.take(2 * n).reshape(n, 2)
-                src, dst = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-            yield Chunk({"src": src, "dst": dst}, n, self.name, at)
+                second.close()
 
 
 class IteratorTable(Table):
@@ -190,6 +200,7 @@ class JoinedTable(Table):
         self._tables = tables
         self.name = tables[0].name if len(tables) == 1 else f"{tables[0].name} and {len(tables) - 1} more"
         self.columns = tables[0].columns
+        self.reads_files = all(t.reads_files for t in tables)
         for t in tables[1:]:
             if [(c.name, c.shape) for c in t.columns] != [(c.name, c.shape) for c in self.columns]:
                 mine, theirs = [c.name for c in self.columns], [c.name for c in t.columns]

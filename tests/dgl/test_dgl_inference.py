@@ -60,3 +60,30 @@ def test_an_empty_column_replaces_a_tensor_in_a_scripts_own_loop(tmp_path):
     assert gz.FeatureStore(tmp_path / "y.npy").gather([7]).tolist() == [[1, 1, 1]]
     with pytest.raises(ValueError, match=r"\.npy"):
         gz_dgl.empty_column(tmp_path / "y.bin", (1,))
+
+
+def test_the_output_can_become_a_column_of_the_store(on_disk, tmp_path):
+    torch.manual_seed(0)
+    g = random_graph()
+    layers = [dgl.nn.SAGEConv(8, 16, "mean"), dgl.nn.SAGEConv(16, 4, "mean")]
+    h = on_disk(g)
+    out = gz_dgl.inference(h, layers, tmp_path / "out.npy", column="emb", batch_size=33)
+    x = g.ndata["feat"]
+    for layer in layers:
+        x = layer(g, x)
+    assert torch.allclose(out, x, atol=1e-5)
+    assert torch.equal(gz_dgl.load(h.store.path).ndata["emb"], out)
+    assert list(tmp_path.glob("*.npy")) == []
+
+
+def test_a_failing_layer_leaves_the_store_as_it_was(on_disk, tmp_path):
+    def fails(block, h):
+        if block.dstdata[dgl.NID][0] > 0:
+            raise RuntimeError("no")
+        return h[: block.num_dst_nodes()]
+
+    g = on_disk(random_graph())
+    before = sorted(p for p in (tmp_path / g.store.path).rglob("*"))
+    with pytest.raises(RuntimeError, match="no"):
+        gz_dgl.inference(g, [fails], tmp_path / "out.npy", column="emb", batch_size=100)
+    assert sorted(p for p in (tmp_path / g.store.path).rglob("*")) == before

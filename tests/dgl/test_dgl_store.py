@@ -260,3 +260,19 @@ def test_splits_of_the_store(tmp_path):
     h = gz_dgl.load(tmp_path / "s")
     assert h.split("train").tolist() == [0, 2]
     assert h.int().split("train").dtype == torch.int32
+
+
+@pytest.mark.parametrize("make", [random_graph, games, random_relations])
+def test_a_store_becomes_an_ordinary_graph_in_memory(on_disk, make):
+    g = make()
+    back = on_disk(g).to_dgl()
+    assert type(back) is dgl.DGLGraph
+    same_graph(g, back)
+    back.add_nodes(1, ntype=back.ntypes[0])  # which a store refuses
+
+
+def test_a_graph_that_would_not_fit_is_refused(on_disk, monkeypatch):
+    h = on_disk(random_graph())
+    monkeypatch.setattr("gz._ram.free_ram", lambda: 1000)
+    with pytest.raises(MemoryError, match="would take .* GB of memory"):
+        h.to_dgl()

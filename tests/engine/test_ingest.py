@@ -517,7 +517,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_after_a_kill_the_next_ingest_says_what_to_delete(tmp_path):
+def test_after_a_kill_of_an_iterator_the_next_ingest_starts_anew_and_cleans_up(tmp_path):
     ingest(tmp_path / "s", (SRC, DST))
     before = (tmp_path / "s" / IN).read_bytes()
     os.rename(tmp_path / "s", tmp_path / "keep")
@@ -526,9 +526,10 @@ def test_after_a_kill_the_next_ingest_says_what_to_delete(tmp_path):
     process.wait()
     left = [f for f in os.listdir(tmp_path) if f.startswith("s.partial-")]
     assert len(left) == 1
-    with pytest.warns(RuntimeWarning, match=left[0]):
+    with pytest.warns(RuntimeWarning, match="starts anew"):
         ingest(tmp_path / "s", (SRC, DST))
     assert (tmp_path / "s" / IN).read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["keep", "s"]
 
 
 RSS = """

@@ -300,3 +300,18 @@ def test_an_undirected_store(tmp_path, homogeneous):
         total += batch.edge_label_index.size(1)
         assert {tuple(sorted(e)) for e in batch.n_id[batch.edge_label_index].t().tolist()} <= known
     assert total == data.num_edges
+
+
+def test_splits_become_masks_in_memory(tmp_path):
+    gz.ingest(tmp_path / "s", edges=([0, 1], [1, 2]), splits={"train": [0, 2], "valid": [1]})
+    data = gz_pyg.load(tmp_path / "s").to_memory()
+    assert type(data) is Data
+    assert data.train_mask.tolist() == [True, False, True]
+    assert data.val_mask.tolist() == [False, True, False]
+    assert data.edge_index.tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_graph_that_would_not_fit_is_refused(homogeneous_path, monkeypatch):
+    monkeypatch.setattr("gz._ram.free_ram", lambda: 1000)
+    with pytest.raises(MemoryError, match="use it where it lies"):
+        gz_pyg.load(homogeneous_path).to_memory()

@@ -1,0 +1,48 @@
+"""Who is writing: an exclusive lock that the kernel gives back when its process dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class Lock:
+    """flock on a file. Made by try_lock(); release() or the end of the process gives it up."""
+
+    def __init__(self, fd: int):
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)  # also for a forked child that holds the same descriptor
+            os.close(self._fd)
+            self._fd = -1
+
+
+def try_lock(path: Path, create: bool = False) -> Lock | None:
+    """None when someone living holds it, or when there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        here, there = os.fstat(fd), os.stat(path)
+    except (BlockingIOError, FileNotFoundError):  # taken, or removed meanwhile
+        os.close(fd)
+        return None
+    if here.st_ino != there.st_ino:
+        os.close(fd)
+        return None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return Lock(fd)
+
+
+def holder(path: Path) -> str:
+    """The process that wrote its number into the lock last, for messages."""
+    try:
+        return f"process {int(path.read_text())}"
+    except (OSError, ValueError):
+        return "another process"

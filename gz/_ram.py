@@ -1,28 +1,23 @@
-"""How much memory there is to load things into."""
+"""How much memory there is to use: the machine's, or what the cgroups of this process leave."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-
-_GROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
 
 
 def free_ram() -> int:
-    """Bytes that can be allocated without swapping: the machine's, or a container's if that is less."""
+    """Bytes that can be taken without swapping; page cache, which the kernel gives up, counts as free."""
     free = 1 << 62
     try:
         with open("/proc/meminfo") as f:
             free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         pass
-    for limit, usage in _GROUPS:
-        try:
-            free = min(free, int(Path(limit).read_text()) - int(Path(usage).read_text()))
-        except (OSError, ValueError):  # no such group, or "max"
-            continue
+    for group, names in _groups():
+        limit, usage, cached = (_read(group, names[0]), _read(group, names[1]), _cached(group, names[2]))
+        if limit is not None and usage is not None:
+            free = min(free, limit - usage + cached)
     return max(0, free)
 
 
@@ -34,3 +29,48 @@ def check_fits(needed: int, what: str, instead: str) -> None:
             f"{what} would take {needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free; "
             + instead
         )
+
+
+_V2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))
+_V1 = (
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_active_file", "total_inactive_file"),
+)
+
+
+def _groups() -> Iterator[tuple[Path, tuple[str, str, tuple[str, str]]]]:
+    """The memory cgroups this process is in, innermost first, with the names of their files."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if controllers == "":
+            root, files = Path("/sys/fs/cgroup"), _V2
+        elif "memory" in controllers.split(","):
+            root, files = Path("/sys/fs/cgroup/memory"), _V1
+        else:
+            continue
+        group = root / name.lstrip("/")
+        while True:
+            yield group, files
+            if group == root or root not in group.parents:
+                break
+            group = group.parent
+
+
+def _read(group: Path, name: str) -> int | None:
+    try:
+        return int((group / name).read_text())
+    except (OSError, ValueError):  # no such group, or "max"
+        return None
+
+
+def _cached(group: Path, names: tuple[str, str]) -> int:
+    try:
+        lines = (group / "memory.stat").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(value) for key, _, value in (line.partition(" ") for line in lines) if key in names)

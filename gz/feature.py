@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
 from gz._arrays import as_ids, npy_layout, numpy_dtype, view
+from gz._plan import Part, Share, divide, parse_cache
 
 
 class FeatureStore:
@@ -19,16 +20,26 @@ class FeatureStore:
 
     Args:
         path: the file.
+        cache: memory for rows that are read again and again, where the file does not fit into memory: bytes,
+            text such as ``"4GB"``, 0 for none, or ``"auto"``.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(
+        self, path: str | os.PathLike[str], cache: str | int = "auto", *, _share: Share | None = None
+    ):
         self._path = os.path.abspath(path)
+        self._cache = cache
         if self._path.endswith(".npy"):
             self._file = _engine.Feature.adopt(self._path, *npy_layout(self._path))
         else:
             self._file = _engine.Feature.open(self._path)
         self._shape = tuple(self._file.shape)
         self._numpy_dtype = numpy_dtype(self._file.dtype)
+        if _share is None:
+            part = Part("", self.nbytes, max(1, self._file.row_bytes))
+            _share = divide([part], parse_cache(cache))[""]
+        self._file.configure(_share.cache, _share.held)
+        self._share = _share
 
     @property
     def path(self) -> str:
@@ -55,7 +66,22 @@ class FeatureStore:
         return f"FeatureStore({self._path!r}, shape={self._shape}, dtype={self.dtype})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FeatureStore, (self._path,)
+        return FeatureStore, (self._path, self._cache)
+
+    def stats(self) -> dict[str, Any]:
+        """How rows were found so far.
+
+        ``mapped``: copied from memory the file is mapped to; ``hits``: found in the row cache; ``misses``:
+        read, by ``reads`` reads of ``bytes_read`` bytes with ``queue_depth`` of them in flight on average.
+        ``plan`` says what the column was given, ``io`` how it reads.
+        """
+        path, why = _engine.read_path()
+        return {"plan": str(self._share), "io": path, "io_why": why, **self._file.stats()}
+
+    def set_cache(self, cache: int) -> None:
+        """Gives the column a row cache of so many bytes from now on; it starts empty."""
+        self._share = Share(self._share.held, cache)
+        self._file.configure(cache, self._share.held)
 
     def get_tensor(self) -> NDArray[Any]:
         """The whole column as an array over the mapped file: nothing is read or copied until it is touched.
@@ -66,7 +92,7 @@ class FeatureStore:
         return view(self._file.bytes(), self.dtype, self._shape, self._file.writable)
 
     def gather(self, ids: ArrayLike, out: Any = None) -> NDArray[Any]:
-        """Copies rows ``ids``, in parallel, without the GIL.
+        """Copies rows ``ids``, in parallel, without the GIL: what the file holds, from memory or from disk.
 
         Args:
             ids: integers of any width, shape ``[n]``.

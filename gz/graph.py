@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
 from gz._arrays import Ids, as_ids, view
+from gz._plan import Part, Share, divide
 
 # Sections of a topology file; csrc/format.h.
 _INDPTR, _INDICES, _EDGE_IDS, _EDGE_POSITIONS, _WEIGHTS, _ALIAS = range(6)
@@ -55,9 +56,15 @@ class Graph:
         path: a ``.gl`` file.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, _in_graph: Graph | None = None):
+    def __init__(
+        self, path: str | os.PathLike[str], *, _in_graph: Graph | None = None, _share: Share | None = None
+    ):
         self._path = os.path.abspath(path)
         self._topology = _engine.Topology.open(self._path)
+        if _share is None:
+            _share = divide([Part("", os.path.getsize(self._path))], 0)[""]
+        self._topology.allow_loading(_share.held)
+        self._share = _share
         self._in_graph = _in_graph  # names the edges of an `out` topology of a store
         if self._topology.ids_are_in_rows and _in_graph is None:
             beside = os.path.join(os.path.dirname(self._path), "in.gl")
@@ -108,6 +115,10 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Graph, (self._path,)
+
+    def stats(self) -> dict[str, Any]:
+        """Reads made, and bytes read, for lists not in memory; ``plan``: what the file was given."""
+        return {"plan": str(self._share), **self._topology.stats()}
 
     # ---- arrays over the file ----
 

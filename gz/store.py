@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 from gz import _engine
 from gz import manifest as _manifest_file
 from gz._arrays import Ids, as_ids
+from gz._plan import Part, Share, divide, parse_cache
 from gz.feature import FeatureStore
 from gz.graph import _SEED_MASK, Graph
 from gz.manifest import ColumnEntry, EdgeEntry, EdgeType, Manifest, NodeEntry
@@ -43,7 +43,10 @@ class Store:
     Pickles by path, so that a worker process opens the files itself.
     """
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], cache: str | int = "auto"):
+        parse_cache(cache)  # a bad value is an error here, not at the first gather
+        self._cache = cache
+        self._shares: dict[Any, Share] | None = None
         self._path = os.path.abspath(path)
         if not os.path.isdir(self._path):
             what = "is a file, not a store" if os.path.exists(self._path) else "there is no such store"
@@ -97,7 +100,7 @@ class Store:
         return f"Store({self._path!r}, nodes: {nodes}; edges: {edges})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Store, (self._path,)
+        return Store, (self._path, self._cache)
 
     def graph(self, t: EdgeType | None = None, direction: str = "in") -> Graph:
         """The topology of edge type ``t`` (may be left out when there is one), grouped for ``direction``."""
@@ -272,7 +275,37 @@ class Store:
             edge_rows={t: e[2] for t, e in zip(order, edges, strict=True)},
         )
 
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """``stats()`` of every topology and column opened so far, by file."""
+        files = [f for f in self._open.values() if isinstance(f, Graph | FeatureStore)]
+        return {os.path.relpath(f.path, self._path): f.stats() for f in files}
+
+    def memory_plan(self) -> dict[str, str]:
+        """What each file is given of the memory that is free now, by file."""
+        shares = divide(self._parts(), parse_cache(self._cache))
+        return {os.path.relpath(key, self._path): str(share) for key, share in shares.items()}
+
     # ---- inside ----
+
+    def _parts(self) -> list[Part]:
+        """The files that compete for memory. One that is missing is an error when it is opened, not here."""
+        parts = []
+        for e in self._manifest.edges:
+            for file in filter(None, (e.in_file, e.out_file)):
+                path = os.path.join(self._path, file)
+                parts.append(Part(path, _size(path)))
+        groups = [(n.columns, n.num_nodes) for n in self._manifest.nodes.values()]
+        groups += [(e.columns, e.num_edges) for e in self._manifest.edges]
+        for columns, rows in groups:
+            for c in columns.values():
+                path = str(c.path(self._path))
+                parts.append(Part(path, _size(path), max(1, _size(path) // max(1, rows))))
+        return parts
+
+    def _share_of(self, key: str) -> Share | None:
+        if self._shares is None:
+            self._shares = divide(self._parts(), parse_cache(self._cache))
+        return self._shares.get(key)
 
     def _node(self, t: str | None) -> NodeEntry:
         nodes = self._manifest.nodes
@@ -297,7 +330,8 @@ class Store:
         return self._open[key]
 
     def _checked_graph(self, entry: EdgeEntry, file: str, in_graph: Graph | None) -> Graph:
-        graph = Graph(Path(self._path) / file, _in_graph=in_graph)
+        path = os.path.join(self._path, file)
+        graph = Graph(path, _in_graph=in_graph, _share=self._share_of(path))
         expected = (self.num_nodes(entry.type[0]), self.num_nodes(entry.type[2]), entry.num_edges)
         found = (graph.num_src, graph.num_dst, graph.num_edges)
         if found != expected:
@@ -326,7 +360,8 @@ class Store:
         self._open.pop(("column", t if isinstance(t, tuple) else ("node", t), name), None)
 
     def _checked_column(self, entry: ColumnEntry, rows: int | None) -> FeatureStore:
-        column = FeatureStore(entry.path(self._path))
+        path = entry.path(self._path)
+        column = FeatureStore(path, self._cache, _share=self._share_of(str(path)))
         if rows is not None and len(column) != rows:
             raise _engine.FormatError(f"{column.path}: has {len(column)} rows, but store.json says {rows}")
         return column
@@ -337,9 +372,15 @@ def open_store(path: str | os.PathLike[str], cache: str | int = "auto") -> Store
 
     Args:
         path: the directory that ``gz.ingest`` wrote.
-        cache: ``"auto"`` or 0. Rows are served through the mapping and the kernel's page cache; a row cache
-            with a budget of its own is not part of this version.
+        cache: memory for the rows of columns that do not fit into it: bytes, or text such as ``"4GB"``; 0 for
+            none; ``"auto"`` for what topology, small columns and the training script leave of the memory that
+            is free (in the container, if there is one) when the first file is opened.
     """
-    if cache not in ("auto", 0):
-        raise ValueError(f"cache is {cache!r}; this version knows 'auto' and 0")
-    return Store(path)
+    return Store(path, cache)
+
+
+def _size(path: str | os.PathLike[str]) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -32,11 +32,14 @@ def as_tensor(array: NDArray[Any]) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def map_file(path: str) -> torch.Tensor:
-    """A column's file as a tensor over the mapping."""
-    column = gz.FeatureStore(path)
+def map_file(file: str | gz.FeatureStore) -> torch.Tensor:
+    """A column's file as a tensor over the mapping, which remembers the file (gather_rows)."""
+    column = gz.FeatureStore(file) if isinstance(file, str) else file
     tensor = as_tensor(column.get_tensor())
-    return tensor.view(torch.bfloat16) if column.dtype == "bfloat16" else tensor
+    if column.dtype == "bfloat16":
+        tensor = tensor.view(torch.bfloat16)
+    tensor._gz_column = column  # type: ignore[attr-defined]
+    return tensor
 
 
 def _as_bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
@@ -49,7 +52,11 @@ def host_ids(ids: torch.Tensor) -> NDArray[np.int64]:
 
 
 def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False) -> torch.Tensor:
-    """storage[ids] by the engine: in parallel, without the GIL, into memory that is used again."""
+    """storage[ids] by the engine: in parallel, without the GIL, into memory that is used again.
+
+    Of a mapped file, rows that are not in memory are read with deep queues and kept in the row cache; unless
+    the tensor was written to: then it is this process's own, and its memory is what counts.
+    """
     shape = (len(ids), *storage.shape[1:])
     row_bytes = storage[:0].new_empty(storage.shape[1:]).numel() * storage.element_size()
     if pin or row_bytes == 0 or len(ids) == 0:
@@ -57,7 +64,11 @@ def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False
     else:
         out = torch.from_numpy(_engine.empty(len(ids) * row_bytes)).view(storage.dtype).view(shape)
     if out.numel():
-        _engine.gather_array(_as_bytes(storage), ids, _as_bytes(out))
+        column = getattr(storage, "_gz_column", None)
+        if column is not None and storage._version == 0:
+            column._file.gather_into(ids, _as_bytes(out).reshape(-1))
+        else:
+            _engine.gather_array(_as_bytes(storage), ids, _as_bytes(out))
     elif len(ids) and not (ids.min() >= 0 and ids.max() < len(storage)):
         raise IndexError(f"a row id is out of range: there are {len(storage)} rows")
     return out
@@ -99,8 +110,8 @@ class MappedColumn(Column):
         self.path = path  # None once rows have been taken out
 
     @classmethod
-    def open(cls, path: str, **kwargs: Any) -> MappedColumn:
-        return cls(map_file(path), path=path, **kwargs)
+    def open(cls, file: str | gz.FeatureStore, **kwargs: Any) -> MappedColumn:
+        return cls(map_file(file), path=file if isinstance(file, str) else file.path, **kwargs)
 
     def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows of the file by the ids that index the column."""

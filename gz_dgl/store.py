@@ -18,7 +18,11 @@ _NTYPE, _ETYPE = "_N", "_E"  # what DGL calls the one type of a homogeneous grap
 
 
 def load(
-    path: str | os.PathLike[str], *, memory: str | int = "2GB", idtype: torch.dtype = torch.int64
+    path: str | os.PathLike[str],
+    *,
+    memory: str | int = "2GB",
+    idtype: torch.dtype = torch.int64,
+    cache: str | int = "auto",
 ) -> StoreGraph:
     """Opens a store as a DGLGraph, at any size, at once.
 
@@ -29,6 +33,7 @@ def load(
             all nodes, message passing on the full graph). Beyond it, it is refused with the alternative
             named.
         idtype: ``torch.int64`` or ``torch.int32``; as ``g.int()``.
+        cache: as in ``gz.open``: memory for rows of columns that do not fit into it.
 
     Returns:
         A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in
@@ -36,7 +41,7 @@ def load(
     """
     if idtype not in (torch.int32, torch.int64):
         raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
-    store = gz.open(path)
+    store = gz.open(path, cache)
     entry = store.manifest
     order = entry.meta.get("dgl", {})
     stored_n = _ordered(list(entry.nodes), order.get("ntypes"))
@@ -50,7 +55,7 @@ def load(
         ntypes, etypes = stored_n, [t[1] for t in stored_e]
     node_frames = [
         Frame(
-            {c: MappedColumn.open(store.feature(c, t).path) for c in store.node_columns(t)},
+            {c: MappedColumn.open(store.feature(c, t)) for c in store.node_columns(t)},
             store.num_nodes(t),
         )
         for t in stored_n
@@ -58,7 +63,7 @@ def load(
     edge_frames = [
         Frame(
             {
-                c: EdgeColumn.open(store.edge_feature(c, t).path, order=index.order(e))
+                c: EdgeColumn.open(store.edge_feature(c, t), order=index.order(e))
                 for c in store.edge_columns(t)
             },
             store.num_edges(t),

@@ -102,6 +102,8 @@ class Mapped:
         return self._tensor
 
     def take(self, rows: Tensor) -> Tensor:
+        if self._tensor is not None and self._tensor._version:  # written to since: this process's own copy
+            return take(self._tensor, rows)
         out = empty((rows.numel(), *self.shape[1:]), self.dtype)
         if out.numel():
             target = (

@@ -196,7 +196,8 @@ class StoreData(tuple):  # type: ignore[type-arg]
     def get_edge_split(self) -> dict[str, dict[str, Any]]:
         """Edges by split as OGB's link-prediction datasets give them.
 
-        ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them. Tensors lie over the mapped files; a column of names (``head_type``) is a list.
+        ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them. Tensors lie over
+        the mapped files; a column of names (``head_type``) is a list.
         """
         if not self.store.edge_splits:
             raise AttributeError(
@@ -303,15 +304,19 @@ def decode_extras(text: str) -> dict[Any, Any]:
     return torch.load(io.BytesIO(base64.b64decode(text)), weights_only=True)
 
 
-def load(path: str | os.PathLike[str] | gz.Store) -> StoreData:
+def load(path: str | os.PathLike[str] | gz.Store, cache: str | int = "auto") -> StoreData:
     """Opens a store for PyG, at once, at any size.
+
+    Args:
+        path: the directory that ``gz.ingest`` or ``gz_pyg.save`` wrote, or a store opened already.
+        cache: as in ``gz.open``: memory for rows of columns that do not fit into it.
 
     Returns:
         A tuple ``(FeatureStore, GraphStore)`` for the loaders, of PyG or of gz_pyg, which also answers what
         scripts ask of ``Data`` and ``HeteroData``: ``num_nodes``, ``x``, ``y``, ``train_mask``,
         ``data["paper"].x``, ``metadata()``, ``get_idx_split()``, ...
     """
-    store = path if isinstance(path, gz.Store) else gz.open(path)
+    store = path if isinstance(path, gz.Store) else gz.open(path, cache)
     return StoreData(FeatureStore(store), GraphStore(store))
 
 

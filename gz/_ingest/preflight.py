@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from . import remote
 from .arrays import Column, as_numpy, is_array
 from .columns import adoptable, combined, open_column
-from .csv_table import CsvTable, is_compressed, open_text
+from .csv_table import CsvTable, is_stream, open_text
 from .edge_input import EdgeOptions, is_path, open_edges
 from .spec import EdgeSpec, Spec
 from .tables import JoinedTable, Table, stored_column
@@ -109,8 +110,10 @@ def _rows(table: Table) -> int:
 
 
 def _text_rows(table: CsvTable) -> int:
+    if remote.is_remote(table.name):
+        return 0  # nobody knows before it is read
     size = os.path.getsize(table.name)
-    if is_compressed(table.name):
+    if is_stream(table.name):
         with open_text(table.name) as f:
             text = f.read(_SAMPLE)
         # Ids in text shrink to a third or a quarter, rarely to an eighth.

@@ -27,10 +27,8 @@ constexpr uint64_t kBuffersPerThread = 16ull << 20;  // bytes of reads in flight
 constexpr size_t kBlockingThreads = 32;
 constexpr size_t kBuckets = 64;  // parts of a request that threads take one after the other
 
-[[noreturn]] void fail(int code, const Mapping& m, uint64_t offset) {
-  throw IoError(code, m.path(),
-                m.path() + ": cannot read at byte " + std::to_string(offset) + ": " +
-                    (code ? std::strerror(code) : "the file ends before the rows its header describes"));
+[[noreturn]] void fail(int code, const Mapping& m, uint64_t offset, const char* why) {
+  throw IoError(code, m.path(), "cannot read at byte " + std::to_string(offset) + ": " + why);
 }
 
 // Rows that are read together: requests [begin, end) of the sorted ones.
@@ -96,10 +94,11 @@ class Extents {
 
   // The read of `e` into `buffer` ended with `result`, bytes or -errno.
   void finish(const Extent& e, char* buffer, int64_t result) {
+    if (!out_) return;  // pages for the page cache: the last may be cut short, and faults bring in the rest
     const uint64_t needed = start_of(e.end - 1) + row_bytes_ - e.offset;
     // An O_DIRECT read that was refused or cut short is made again through the page cache.
     if (result < 0 || static_cast<uint64_t>(result) < needed) read_plainly(e, buffer, needed);
-    if (!out_ || e.straight) return;
+    if (e.straight) return;
     for (size_t i = e.begin; i < e.end; ++i)
       std::memcpy(out_ + sorted_[i].place * row_bytes_, buffer + (start_of(i) - e.offset), row_bytes_);
   }
@@ -114,7 +113,9 @@ class Extents {
       const ssize_t n =
           ::pread(file_.mapping().fd(), buffer + got, needed - got, static_cast<off_t>(e.offset + got));
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail(n < 0 ? errno : 0, file_.mapping(), e.offset + got);
+      if (n < 0) fail(errno, file_.mapping(), e.offset + got, std::strerror(errno));
+      if (n == 0)
+        fail(EIO, file_.mapping(), e.offset + got, "the file ends before the rows its header describes");
       got += static_cast<uint64_t>(n);
     }
   }
@@ -279,7 +280,7 @@ ReadFile::ReadFile(std::shared_ptr<const Mapping> mapping, Caching caching) : ma
   if (fd_ < 0) {
     fd_ = ::open(same.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) fd_ = ::dup(mapping_->fd());  // no /proc
-    if (fd_ < 0) fail(errno, *mapping_, 0);
+    if (fd_ < 0) fail(errno, *mapping_, 0, std::strerror(errno));
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
     return;
   }

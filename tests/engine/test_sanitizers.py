@@ -84,6 +84,9 @@ def _launcher(sanitizer: str, folder: Path) -> list[str]:
     pytest.skip(f"the {sanitizer} runtime does not run here: {quiet.stdout.strip()[-200:]}")
 
 
+PROGRAMS = ["engine_test", "row_source_test"]
+
+
 def _build(repository: Path, sanitizer: str) -> Path:
     cmake, ninja = _tool("cmake"), _tool("ninja")
     assert cmake, "no cmake: pip install cmake ninja (make test does)"
@@ -98,15 +101,16 @@ def _build(repository: Path, sanitizer: str) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         configured = _run(configure)
     assert configured.returncode == 0, configured.stdout
-    built = _run([cmake, "--build", folder, "--target", "engine_test", "--parallel", os.cpu_count() or 1])
+    built = _run([cmake, "--build", folder, "--target", *PROGRAMS, "--parallel", os.cpu_count() or 1])
     assert built.returncode == 0, built.stdout
-    return folder / "engine_test"
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sanitizer", CULPRITS)
 def test_engine_is_clean_under_sanitizer(sanitizer, repository, tmp_path):
     prefix = _launcher(sanitizer, tmp_path)
-    program = _build(repository, sanitizer)
-    result = _run([*prefix, program], cwd=tmp_path)
-    assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout[-8000:]}"
+    folder = _build(repository, sanitizer)
+    for program in PROGRAMS:
+        result = _run([*prefix, folder / program], cwd=tmp_path)
+        assert result.returncode == 0, f"{program}: exit {result.returncode}\n{result.stdout[-8000:]}"

@@ -12,8 +12,9 @@ is the same every time. As in generate.py, whose ids, communities and tails thes
   in-degrees   a power law with exponent 2.5; the greatest hub has about 110,000 in-edges at scale 1
   label        the node's community, of 172; -1 in `y` where a node is not labelled
   edges        70 % stay inside a community
-  features     the community's centroid in noise so strong that they alone give about half of the labels; a
-               neighbourhood averages the noise away
+  features     the community's centroid in noise so strong that the nearest centroid is right for 22 % of the
+               nodes, and for 81 % where a node's features are averaged with those of 20 neighbours; a
+               two-layer GraphSAGE reaches 79 % after 96 batches (scale 0.02)
 
 Memory: what gz.ingest is given (--memory), the labelled ids (12 MB at scale 1), and a few chunks of 64 MB.
 Nothing else grows with the graph.

@@ -16,9 +16,6 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from dgl.dataloading import dataloader as _dgl
-from dgl.utils import recursive_apply, recursive_apply_pair
-
 from gz_dgl import _random
 
 
@@ -64,12 +61,12 @@ class _Batch:
 
     def start(self, sampled: Iterator[Any]) -> bool:
         """Samples it and starts its reads; False at the end. An error is kept for take()."""
+        dgl = _steps()
         try:
-            self._sampled = next(sampled)
-            self._sampled = recursive_apply(
-                self._sampled, _dgl.restore_parent_storage_columns, self._loader.graph
-            )
-            self._features = recursive_apply(self._sampled, _dgl._prefetch_for, self._loader)
+            batch = next(sampled)
+            batch = dgl.recursive_apply(batch, dgl.restore_parent_storage_columns, self._loader.graph)
+            self._features = dgl.recursive_apply(batch, dgl._prefetch_for, self._loader)
+            self._sampled = batch
         except StopIteration:
             return False
         except Exception as error:
@@ -79,10 +76,17 @@ class _Batch:
     def take(self) -> Any:
         if self._error is not None:
             raise self._error
-        features = recursive_apply(self._features, _dgl._await_or_return)
-        device = self._loader.device
-        batch = recursive_apply(self._sampled, lambda x: x.to(device, non_blocking=True))
-        return recursive_apply_pair(batch, features, _dgl._assign_for)
+        dgl, device = _steps(), self._loader.device
+        features = dgl.recursive_apply(self._features, dgl._await_or_return)
+        batch = dgl.recursive_apply(self._sampled, lambda x: x.to(device, non_blocking=True))
+        return dgl.recursive_apply_pair(batch, features, dgl._assign_for)
+
+
+def _steps() -> Any:
+    """The functions DGL's own iteration is made of. Imported late: nothing else needs DGL's loaders."""
+    from dgl.dataloading import dataloader
+
+    return dataloader
 
 
 def prefetch(loader: Any, batches: int = 2) -> Prefetched:

@@ -4,10 +4,10 @@
     SIZE/processed/paper/node_label_19.npy, node_label_2K.npy          columns y and y_2K
     SIZE/processed/SOURCE__RELATION__DESTINATION/edge_index.npy        [E, 2]
 
-With citations alone the store is homogeneous. The .npy files of the two largest sizes are bare numbers without
-a header; they are told by their first bytes. IGB has no split files: its loader takes the first 60 % of the
-papers to train, the next 20 % to validate and the rest to test; in the homogeneous graph of full size, of those
-with a label, which come first.
+With citations alone the store is homogeneous. The .npy files of the two largest sizes are bare numbers
+without a header; they are told by their first bytes. IGB has no split files: its loader takes the first 60 %
+of the papers to train, the next 20 % to validate and the rest to test; in the homogeneous graph of full size,
+of those with a label, which come first.
 """
 
 from __future__ import annotations

@@ -37,11 +37,15 @@ class Checksum:
         """More bytes of the piece that began at `start`. Raises BadZipFile when all is there and wrong."""
         with self._lock:
             length, crc = self._pieces[start]
-            self._pieces[start] = (length + len(data), zlib.crc32(data, crc))
+        piece = (length + len(data), zlib.crc32(data, crc))
+        with self._lock:
+            self._pieces[start] = piece
+            if sum(n for n, _ in self._pieces.values()) != self._size:
+                return
             at = crc = 0
             while at in self._pieces and self._pieces[at][0]:
-                length, piece = self._pieces[at]
-                crc = combine(crc, piece, length)
+                length, next_crc = self._pieces[at]
+                crc = combine(crc, next_crc, length)
                 at += length
             if at == self._size and crc != self._expected:
                 raise zipfile.BadZipFile("its checksum does not match: the file is damaged")
@@ -163,7 +167,7 @@ class Member:
         data = b""
         while not inflater.eof:
             if not data:
-                data = os.pread(self._file.fileno(), min(1 << 18, end - at), at)
+                data = os.pread(self._file.fileno(), min(1 << 20, end - at), at)
                 at += len(data)
                 if not data:
                     raise zipfile.BadZipFile("its compressed data ends too early")

@@ -27,6 +27,7 @@ class FromPt:
     file: str
     keys: tuple[str, ...]
     memory: int
+    fifths: tuple[int, ...] = ()  # of every five rows only these
 
     @property
     def input_files(self) -> list[str]:
@@ -36,6 +37,9 @@ class FromPt:
         value = load(self.file, self.memory)
         for key in self.keys:
             value = value[key]
+        if self.fifths:
+            value = np.asarray(value)
+            value = value[np.isin(np.arange(len(value)) % 5, self.fifths)]
         return value
 
 

@@ -113,14 +113,19 @@ class NpyEdgeIndex(Table):
         total = self.rows or 0
         first = self._array.stream()
         second = self._array.stream(total) if self._two_runs else None
-        for at in range(0, total, rows):
-            n = min(rows, total - at)
+        try:
+            for at in range(0, total, rows):
+                n = min(rows, total - at)
+                if second is not None:
+                    src, dst = first.take(n), second.take(n)
+                else:
+                    pairs = first.take(2 * n).reshape(n, 2)
+                    src, dst = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+                yield Chunk({"src": src, "dst": dst}, n, self.name, at)
+        finally:
+            first.close()
             if second is not None:
-                src, dst = first.take(n), second.take(n)
-            else:
-                pairs = first.take(2 * n).reshape(n, 2)
-                src, dst = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
-            yield Chunk({"src": src, "dst": dst}, n, self.name, at)
+                second.close()
 
 
 class IteratorTable(Table):

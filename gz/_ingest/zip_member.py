@@ -16,8 +16,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-_BLOCK = 4 << 20  # bytes a reader is ahead by, times _AHEAD
-_AHEAD = 3
+_BLOCK = 1 << 20  # bytes a reader is ahead by, times _AHEAD
+_AHEAD = 4
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -167,7 +167,7 @@ class Member:
         data = b""
         while not inflater.eof:
             if not data:
-                data = os.pread(self._file.fileno(), min(1 << 20, end - at), at)
+                data = os.pread(self._file.fileno(), min(1 << 18, end - at), at)
                 at += len(data)
                 if not data:
                     raise zipfile.BadZipFile("its compressed data ends too early")

@@ -121,6 +121,37 @@ def test_binary_node_dataset_agrees_with_ogb(tmp_path, stored):
     check_node_split(store, split)
 
 
+@pytest.mark.parametrize("form", ["text", "deflated", "stored"])
+def test_any_cut_into_chunks_agrees_with_ogb(tmp_path, form, monkeypatch):
+    """Chunks of a few rows: edges, their columns and the two halves of an edge_index stay in step."""
+    monkeypatch.setattr("gz._ingest.columns._CHUNK_BYTES", 100)
+    monkeypatch.setattr("gz._ingest.columns._SPLIT_ROWS", 3)
+    monkeypatch.setattr("gz._ingest.edges.EdgeJob.chunk_rows", lambda self: 7)
+    monkeypatch.setattr("gz._ingest.zip_member._BLOCK", 50)
+    root, info = tmp_path / "tiny", None
+    if form == "text":
+        info = folders.text_node(root)
+    else:
+        root, info = folders.binary_node(root, stored=form == "stored")
+    graph, y, split = ogb_node(info)
+    store = gz.open(gz.ingest(tmp_path / "s", ogb=root))
+    check_graph(store, graph)
+    check_labels(store, y)
+    check_node_split(store, split)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_edge_index_in_fortran_order_agrees_with_ogb(tmp_path, save):
+    """What `pairs.T` is saved as."""
+    root, info = folders.binary_node(tmp_path / "tiny")
+    with np.load(f"{root}/raw/data.npz") as z:
+        arrays = dict(z)
+    arrays["edge_index"] = np.asfortranarray(arrays["edge_index"])
+    save(f"{root}/raw/data.npz", **arrays)
+    graph, _, _ = ogb_node(info)
+    check_graph(gz.open(gz.ingest(tmp_path / "s", ogb=root)), graph)
+
+
 def test_text_dataset_of_several_types_agrees_with_ogb(tmp_path):
     info = folders.text_types(tmp_path / "tiny")
     graph, y, split = ogb_node(info)

@@ -195,8 +195,8 @@ class StoreData(tuple):  # type: ignore[type-arg]
     def get_edge_split(self) -> dict[str, dict[str, Any]]:
         """Edges by split as OGB's link-prediction datasets give them.
 
-        ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them.
-        Tensors lie over the mapped files; a column of names (``head_type``) is a list.
+        ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them. Tensors lie over
+        the mapped files; a column of names (``head_type``) is a list.
         """
         if not self.store.edge_splits:
             raise AttributeError(

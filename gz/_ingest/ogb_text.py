@@ -21,7 +21,7 @@ def column(path: str) -> dict[str, Any]:
 
 
 def _dtype(path: str) -> str:
-    """int64 if every field is an integer, else float32, as OGB reads it; stops at the first float."""
+    """int64 if every field is an integer, else float32, as OGB reads it; a float shows by its first sign."""
     last = b"\n"
     try:
         with open_text(path) as f:

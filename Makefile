@@ -81,7 +81,7 @@ $(DEPS): constraints.txt pyproject.toml | $(BIN)/python
 	@echo "setting up $(VENV): a few minutes the first time"
 	$(PIP) torch
 	$(PIP) torch_geometric 'dgl>=1.1.3,<2; python_version < "3.12"' packaging setuptools
-	$(PIP) numpy pyarrow scipy pytest hypothesis xxhash ruff mypy clang-format cmake ninja
+	$(PIP) numpy pyarrow scipy pytest hypothesis xxhash ogb pandas ruff mypy clang-format cmake ninja
 	@touch $@
 
 $(ENGINE): $(DEPS) CMakeLists.txt pyproject.toml $(wildcard csrc/*)

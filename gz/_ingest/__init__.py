@@ -90,7 +90,7 @@ def ingest(
         check_disk: refuse, before anything is written, when the disk has not the room this will need.
         meta: anything that JSON can hold; kept in store.json under the key "meta".
         ogb, lsc, igb: a dataset folder as downloaded, instead of edges and features: of OGB's node- and
-            link-prediction datasets, of MAG240M, of IGB (docs/ingest.md). Between two node types
+            link-prediction datasets, of MAG240M, of IGB (docs/datasets.md). Between two node types
             `undirected` adds an edge type ``(destination, "rev_...", source)``.
         split_type: which folder of an OGB dataset's ``split/`` to take; by default the one that OGB takes.
 

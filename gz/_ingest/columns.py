@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .csv_table import CsvTable
 from .edge_input import expand, is_path
 from .npy import RawArray, members, open_array, split_member
 from .parquet import ParquetTable
+from .pt import FromPt
 from .tables import ArrayTable, IteratorTable, JoinedTable, MatrixTable, NpyTable, Table, stored_column
 
 _CHUNK_BYTES = 16 << 20
@@ -195,9 +197,26 @@ def split_table(value: Any, base: str) -> dict[str, Any]:
     raise TypeError(f"features cannot be a {type(value).__name__}; give a dict of columns, or a table file")
 
 
+@dataclass(frozen=True)
+class IdRange:
+    """A split of consecutive nodes, which may be too many to list beforehand."""
+
+    start: int
+    stop: int
+    input_files = ()  # none: it is a rule
+
+
+def check_split(name: str, value: Any, num_nodes: int | None, base: str = "") -> None:
+    """Reads a split through, so that a wrong one is found before the work and not after it."""
+    for _ in split_chunks(name, value, num_nodes or 0, base) if num_nodes is not None else ():
+        pass
+
+
 def split_chunks(name: str, value: Any, num_nodes: int, base: str) -> Iterator[np.ndarray]:
-    """A split as node ids, in pieces: given as ids, as a mask over all nodes, or as a Python range."""
-    if isinstance(value, range):
+    """A split as node ids, in pieces: given as ids, a mask over all nodes, a range, or in a .pt file."""
+    if isinstance(value, FromPt):
+        value = np.asarray(value())
+    if isinstance(value, IdRange):
         for at in range(value.start, value.stop, _SPLIT_ROWS):
             yield np.arange(at, min(at + _SPLIT_ROWS, value.stop), dtype=np.int64)
         return

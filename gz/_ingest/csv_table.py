@@ -83,9 +83,13 @@ class Layout:
         return self.names[field] if self.names else f"column{field}"
 
 
+def is_compressed(path: str) -> bool:
+    return path.endswith((".gz", ".zst", ".bz2"))
+
+
 def is_stream(path: str) -> bool:
     """Whether the text has to be read front to back: compressed, or elsewhere."""
-    return path.endswith((".gz", ".zst", ".bz2")) or remote.is_remote(path)
+    return is_compressed(path) or remote.is_remote(path)
 
 
 def open_text(path: str) -> IO[bytes]:

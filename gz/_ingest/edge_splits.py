@@ -33,7 +33,7 @@ def write_edge_splits(
         where = f"edge split {split!r}"
         data = get()
         folder = names.get("splits", split)
-        (root / folder).mkdir(parents=True)
+        (root / folder).mkdir(parents=True, exist_ok=True)
         out[split] = {}
         for key, value in data.items():
             entry = manifest.ColumnEntry(names.get(folder, str(key), ".gd"))

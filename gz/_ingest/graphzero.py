@@ -43,6 +43,8 @@ def _header(path: str, form: struct.Struct, magic: bytes, what: str) -> tuple[in
 class GraphZeroEdges(Table):
     """The edges of a `.gl`, with a column `weight` where it has weights."""
 
+    reads_files = True
+
     def __init__(self, path: str):
         self.name = path
         in_bytes, col_bytes, in_at, col_at, nodes, edges, flags = _header(path, _GL, b"graphlit", "Graph")

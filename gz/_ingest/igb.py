@@ -18,6 +18,7 @@ from typing import Any
 from gz import manifest
 from gz._engine import InputError
 
+from .columns import IdRange
 from .layouts import array, dataset_folder, edge_options, optional, with_reverses, with_weight
 from .lsc import relations
 from .spec import NodeSpec, Spec
@@ -103,16 +104,16 @@ def _bare_rows(path: str, row: int) -> int:
     return size // row
 
 
-def splits(papers: int, homogeneous: bool, labels: list[str]) -> dict[str, range]:
+def splits(papers: int, homogeneous: bool, labels: list[str]) -> dict[str, IdRange]:
     """IGB's rule. Where the two kinds of labels reach differently far, each has splits of its own."""
-    out: dict[str, range] = {}
+    out: dict[str, IdRange] = {}
     for column in labels:
         n = _LABELLED[column] if homogeneous and papers == _FULL else papers
         suffix = "_2K" if column == "y_2K" and "y" in labels else ""
         if suffix and not (homogeneous and papers == _FULL):
             continue
         train, valid = int(n * 0.6), int(n * 0.2)
-        out["train" + suffix] = range(train)
-        out["valid" + suffix] = range(train, train + valid)
-        out["test" + suffix] = range(train + valid, n)
+        out["train" + suffix] = IdRange(0, train)
+        out["valid" + suffix] = IdRange(train, train + valid)
+        out["test" + suffix] = IdRange(train + valid, n)
     return out

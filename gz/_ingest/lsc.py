@@ -10,6 +10,7 @@ Only papers have features. With adopt=True the .npy files serve as columns where
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from gz._engine import InputError
 
 from . import pt
+from .columns import check_split
 from .layouts import (
     array,
     dataset_folder,
@@ -90,15 +92,13 @@ def _splits(spec: Spec, path: str, memory: int) -> None:
     splits = pt.load(path, memory)
     if not isinstance(splits, dict) or not {"train", "valid"} <= set(splits):
         raise InputError(f"{path}: is not a dict of splits with 'train' and 'valid'")
-    for name, ids in splits.items():
-        spec.nodes["paper"].splits[str(name)] = np.asarray(ids)
+    paper = spec.nodes["paper"]
+    for name in splits:
+        paper.splits[str(name)] = pt.FromPt(path, (name,), memory)
     if "test" in splits:
         # Released before the challenge: three of five for development, as ogb.lsc divides it.
-        whole = np.asarray(splits["test"])
-        dev = np.arange(len(whole)) % 5 < 3
-        del spec.nodes["paper"].splits["test"]
-        spec.nodes["paper"].splits |= {
-            "test-whole": whole,
-            "test-dev": whole[dev],
-            "test-challenge": whole[~dev],
-        }
+        whole = paper.splits["test-whole"] = paper.splits.pop("test")
+        paper.splits["test-dev"] = replace(whole, fifths=(0, 1, 2))
+        paper.splits["test-challenge"] = replace(whole, fifths=(3, 4))
+    for name, value in paper.splits.items():
+        check_split(name, value, paper.num_nodes)

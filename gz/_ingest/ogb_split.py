@@ -9,9 +9,7 @@ split/WAY/{train,valid,test}.pt             edges: dicts of edge, edge_neg, sour
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy as np
 from gz._engine import InputError
 
 from . import pt
+from .columns import check_split
 from .layouts import optional, required
 from .ogb_text import types_marked
 from .spec import Spec
@@ -71,7 +70,7 @@ def add_splits(spec: Spec, root: str, split_type: str | None, memory: int) -> No
         if not isinstance(data, dict) or not data:
             raise InputError(f"{whole}: is not a dict of splits")
         for name, part in data.items():
-            _add(spec, str(name), part, whole, partial(_part, whole, name, memory))
+            _add(spec, str(name), part, pt.FromPt(whole, (name,), memory))
     elif optional(place, "nodetype-has-split.csv.gz"):
         for t in types_marked(os.path.join(place, "nodetype-has-split.csv.gz"), spec.nodes):
             for name in _PARTS:
@@ -80,12 +79,16 @@ def add_splits(spec: Spec, root: str, split_type: str | None, memory: int) -> No
     elif any(optional(place, f"{name}.pt") for name in _PARTS):
         for name in _PARTS:
             file = required(place, f"{name}.pt")
-            _add(spec, name, pt.load(file, memory), file, partial(pt.load, file, memory))
+            lazy = pt.FromPt(file, (), memory)
+            _add(spec, name, lazy(), lazy)
     else:
         node = _only_type(spec, place)
         for name in _PARTS:
             node.splits[name] = _ids(required(place, f"{name}.csv.gz"))
     _labelled(spec, root)
+    for node in spec.nodes.values():
+        for name, value in node.splits.items():
+            check_split(name, value, node.num_nodes)
 
 
 def _choose(root: str, split_type: str | None) -> str | None:
@@ -116,22 +119,20 @@ def _ids(file: str) -> dict[str, Any]:
     return {"file": file, "dtype": "int64", "delimiter": ",", "header": False}
 
 
-def _part(file: str, name: str, memory: int) -> Any:
-    return pt.load(file, memory)[name]
-
-
-def _add(spec: Spec, name: str, part: Any, file: str, get: Callable[[], Any]) -> None:
+def _add(spec: Spec, name: str, part: Any, lazy: pt.FromPt) -> None:
+    """`part` says what kind of split it is; what is kept is only where to read it."""
+    file = lazy.file
     if isinstance(part, (np.ndarray, list)):
-        _only_type(spec, file).splits[name] = np.asarray(part)
+        _only_type(spec, file).splits[name] = lazy
     elif not isinstance(part, dict) or not part:
         raise InputError(
             f"{file}: split {name!r} is a {type(part).__name__}, neither ids nor a dict of arrays"
         )
     elif set(part) <= set(spec.nodes):
-        for t, ids in part.items():
-            spec.nodes[t].splits[name] = np.asarray(ids)
+        for t in part:
+            spec.nodes[t].splits[name] = replace(lazy, keys=(*lazy.keys, t))
     else:
-        spec.edge_splits[name] = get
+        spec.edge_splits[name] = lazy
 
 
 def _only_type(spec: Spec, where: str) -> Any:

@@ -66,7 +66,8 @@ def several_graphs(name: str, n: int) -> InputError:
 
 def types_marked(path: str, nodes: Any) -> list[str]:
     """The node types marked True in nodetype-has-label.csv.gz and nodetype-has-split.csv.gz."""
-    header, marks, *_ = [*table(path), [], []]
+    rows: list[list[str]] = [*table(path), [], []]
+    header, marks = rows[:2]
     found = [t for t, mark in zip(header, marks, strict=False) if mark.strip().lower() in ("true", "1")]
     for t in found:
         if t not in nodes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +44,7 @@ class ParquetTable(Table):
         self.columns = [self._column(schema.field(n)) for n in names]
         self._partition = {k: v for k, v in (partition or {}).items() if k not in schema.names}
         self.columns += [Column(k, "int64") for k in self._partition]
+        self._file = OpenedWhenUsed(path, self._file)
 
     def _column(self, field: Any) -> Column:
         import pyarrow as pa
@@ -113,3 +116,41 @@ class ParquetTable(Table):
             bad = int((lengths != width).argmax())
             raise InputError(f"{where} has {lengths[bad]} values in row {first_row + bad}, expected {width}")
         return flat.to_numpy(zero_copy_only=False).reshape(len(values), width)
+
+
+class OpenedWhenUsed:
+    """A ParquetFile that is open while it is among the last few in use: a folder may have more files than a
+    process may have open. Reads like the ParquetFile."""
+
+    _in_use: ClassVar[OrderedDict[int, Any]] = OrderedDict()
+    _at_most = 16
+    _lock = threading.Lock()
+
+    def __init__(self, path: str, file: Any):
+        self._path, self.metadata = path, file.metadata
+        self._keep(file)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        with self._lock:
+            file = self._in_use.pop(id(self), None)
+        if file is None:
+            import pyarrow.parquet as pq
+
+            source = remote.open_file(self._path) if remote.is_remote(self._path) else self._path
+            file = pq.ParquetFile(source, metadata=self.metadata, memory_map=False)
+        self._keep(file)
+        return getattr(file, name)
+
+    def _keep(self, file: Any) -> None:
+        with self._lock:
+            self._in_use[id(self)] = file
+            done = [self._in_use.popitem(last=False)[1]] if len(self._in_use) > self._at_most else []
+        for f in done:
+            f.close(force=True)
+
+    def __del__(self) -> None:
+        file = self._in_use.pop(id(self), None)
+        if file is not None:
+            file.close(force=True)

@@ -16,8 +16,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-_BLOCK = 4 << 20  # bytes a reader is ahead by, times _AHEAD
-_AHEAD = 3
+_BLOCK = 1 << 20  # bytes a reader is ahead by, times _AHEAD
+_AHEAD = 4
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -37,11 +37,15 @@ class Checksum:
         """More bytes of the piece that began at `start`. Raises BadZipFile when all is there and wrong."""
         with self._lock:
             length, crc = self._pieces[start]
-            self._pieces[start] = (length + len(data), zlib.crc32(data, crc))
+        piece = (length + len(data), zlib.crc32(data, crc))
+        with self._lock:
+            self._pieces[start] = piece
+            if sum(n for n, _ in self._pieces.values()) != self._size:
+                return
             at = crc = 0
             while at in self._pieces and self._pieces[at][0]:
-                length, piece = self._pieces[at]
-                crc = combine(crc, piece, length)
+                length, next_crc = self._pieces[at]
+                crc = combine(crc, next_crc, length)
                 at += length
             if at == self._size and crc != self._expected:
                 raise zipfile.BadZipFile("its checksum does not match: the file is damaged")

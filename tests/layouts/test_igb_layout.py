@@ -9,6 +9,7 @@ import pytest
 from stores import edges_of, nothing_at, same
 
 import gz
+from gz._ingest.columns import IdRange
 from gz._ingest.igb import splits
 from gz.cli import main
 
@@ -110,9 +111,9 @@ def test_the_rule_of_the_full_size():
     found = splits(full, True, ["y", "y_2K"])
     for suffix, n in (("", 227_130_858), ("_2K", 157_675_969)):
         train, valid = int(n * 0.6), int(n * 0.2)
-        assert found["train" + suffix] == range(train)
-        assert found["valid" + suffix] == range(train, train + valid)
-        assert found["test" + suffix] == range(train + valid, n)
+        assert found["train" + suffix] == IdRange(0, train)
+        assert found["valid" + suffix] == IdRange(train, train + valid)
+        assert found["test" + suffix] == IdRange(train + valid, n)
     assert splits(full, False, ["y", "y_2K"])["test"].stop == full
     assert list(splits(100, True, ["y", "y_2K"])) == ["train", "valid", "test"]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -80,6 +82,18 @@ def test_files_with_other_columns_are_refused(tmp_path):
     pq.write_table(TABLE.select(["src", "dst", "w"]), tmp_path / "b.parquet")
     with pytest.raises(gz.InputError, match=r"b.parquet: has columns .*'w'.*, but .*a.parquet has"):
         gz.ingest(tmp_path / "s", edges=[tmp_path / "a.parquet", tmp_path / "b.parquet"])
+
+
+def test_more_files_than_a_process_may_open(tmp_path):
+    (tmp_path / "lake").mkdir()
+    for i in range(0, E, 2):
+        pq.write_table(TABLE.select(["src", "dst"]).slice(i, 2), tmp_path / "lake" / f"part-{i:05}.parquet")
+    program = (
+        "import resource, sys, gz; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100));"
+        "gz.ingest(sys.argv[1] + '/s', edges=sys.argv[1] + '/lake', keep_edge_ids=True, num_nodes=60)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd="/")
+    same(edges_of(gz.open(tmp_path / "s")), np.stack([SRC, DST]))
 
 
 def csv_text(first, last):

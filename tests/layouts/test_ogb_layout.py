@@ -13,6 +13,7 @@ pytest.importorskip("ogb", reason="OGB's own readers are what gz is compared wit
 pytest.importorskip("pandas", reason="OGB's readers need pandas")
 
 import ogb_folders as folders
+import pandas as pd
 from ogb.linkproppred import LinkPropPredDataset
 from ogb.nodeproppred import NodePropPredDataset
 from stores import edge_column, edges_of, same
@@ -119,6 +120,52 @@ def test_binary_node_dataset_agrees_with_ogb(tmp_path, stored):
     check_labels(store, y)
     assert np.isnan(store.feature("y").get_tensor()).sum() == len(range(0, folders.NODES, 3))
     check_node_split(store, split)
+
+
+def test_empty_fields_are_nan_as_in_ogb(tmp_path):
+    """Between commas, at both ends of a line, and in an otherwise integer column."""
+    info = folders.text_node(tmp_path / "tiny")
+    x = np.arange(folders.NODES * 3, dtype=float).reshape(-1, 3)
+    x[1, 0] = x[2, 1] = x[3, 2] = x[4, :2] = np.nan
+    folders.csv(f"{tmp_path}/tiny/raw/node-feat.csv.gz", pd.DataFrame(x).astype("Int64"))
+    year = pd.Series(range(folders.NODES), dtype="Int64")
+    year[folders.NODES - 1] = pd.NA
+    folders.csv(f"{tmp_path}/tiny/raw/node_year.csv.gz", year)
+    graph, _, _ = ogb_node(info)
+    assert np.isnan(graph["node_feat"]).sum() == 5
+    assert np.isnan(graph["node_year"]).sum() == 1
+    check_graph(gz.open(gz.ingest(tmp_path / "s", ogb=tmp_path / "tiny")), graph)
+
+
+@pytest.mark.parametrize("form", ["text", "deflated", "stored"])
+def test_any_cut_into_chunks_agrees_with_ogb(tmp_path, form, monkeypatch):
+    """Chunks of a few rows: edges, their columns and the two halves of an edge_index stay in step."""
+    monkeypatch.setattr("gz._ingest.columns._CHUNK_BYTES", 100)
+    monkeypatch.setattr("gz._ingest.columns._SPLIT_ROWS", 3)
+    monkeypatch.setattr("gz._ingest.edges.EdgeJob.chunk_rows", lambda self: 7)
+    monkeypatch.setattr("gz._ingest.zip_member._BLOCK", 50)
+    root, info = tmp_path / "tiny", None
+    if form == "text":
+        info = folders.text_node(root)
+    else:
+        root, info = folders.binary_node(root, stored=form == "stored")
+    graph, y, split = ogb_node(info)
+    store = gz.open(gz.ingest(tmp_path / "s", ogb=root))
+    check_graph(store, graph)
+    check_labels(store, y)
+    check_node_split(store, split)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_edge_index_in_fortran_order_agrees_with_ogb(tmp_path, save):
+    """What `pairs.T` is saved as."""
+    root, info = folders.binary_node(tmp_path / "tiny")
+    with np.load(f"{root}/raw/data.npz") as z:
+        arrays = dict(z)
+    arrays["edge_index"] = np.asfortranarray(arrays["edge_index"])
+    save(f"{root}/raw/data.npz", **arrays)
+    graph, _, _ = ogb_node(info)
+    check_graph(gz.open(gz.ingest(tmp_path / "s", ogb=root)), graph)
 
 
 def test_text_dataset_of_several_types_agrees_with_ogb(tmp_path):

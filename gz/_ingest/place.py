@@ -178,7 +178,7 @@ def _tell(target: Path, best: Workspace | None, found: list[Workspace], fingerpr
         )
         return
     if fingerprint is None:
-        why = "arrays and iterators cannot be compared with those it read"
+        why = "large arrays and iterators cannot be compared with those it read"
     elif all(w.journal.fingerprint == fingerprint for w in found):
         why = "none of its phases was finished"
     else:

@@ -105,11 +105,13 @@ def _rows(table: Table) -> int:
         return table.rows
     if isinstance(table, JoinedTable):
         return sum(_rows(t) for t in table._tables)
+    if isinstance(inner := getattr(table, "_table", None), Table):  # one that wraps another
+        return _rows(inner)
     return _text_rows(table) if isinstance(table, CsvTable) else 0
 
 
 def _text_rows(table: CsvTable) -> int:
-    size = os.path.getsize(table.name)
+    size = table.bytes_total
     if is_compressed(table.name):
         with open_text(table.name) as f:
             text = f.read(_SAMPLE)

@@ -18,6 +18,7 @@ import pytest
 import gz
 from gz._ingest import place
 from gz._ingest.ahead import ahead
+from gz._ingest.fingerprint import fingerprint
 from gz._lock import try_lock
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
@@ -187,11 +188,33 @@ def test_changed_options_start_anew(tmp_path, inputs):
     assert partials(tmp_path) == []
 
 
-def test_arrays_start_anew_and_say_why(tmp_path, inputs):
+def test_iterators_start_anew_and_say_why(tmp_path, inputs):
     assert run_until("2", tmp_path / "s", inputs).returncode == -signal.SIGKILL
-    with pytest.warns(RuntimeWarning, match="starts anew, because arrays and iterators cannot be compared"):
-        gz.ingest(tmp_path / "s", edges=([0], [1]))
+    with pytest.warns(RuntimeWarning, match="starts anew, because large arrays and iterators cannot be"):
+        gz.ingest(tmp_path / "s", edges=iter([([0], [1])]))
     assert partials(tmp_path) == []
+
+
+def test_small_arrays_count_by_their_content(inputs):
+    def of(ids, **options):
+        given = arguments(inputs) | {"splits": {"train": ids}} | options
+        return fingerprint(simple_plan(given), False)
+
+    one = of(np.arange(5))
+    assert one is not None
+    assert one == of(np.arange(5))
+    assert one != of(np.arange(1, 6))
+    assert one != of(np.arange(5, dtype=np.int32))
+    assert one != of(range(5))
+    assert of(range(5)) == of(range(5)) != of(range(6))
+    assert of(iter([1])) is None
+
+
+def simple_plan(given: dict) -> object:
+    from gz._ingest.spec import simple
+
+    options = {k: given[k] for k in ("edge_features", "directions")}
+    return simple(given["edges"], given["features"], None, given["splits"], None, "dense", options)
 
 
 def test_a_kill_before_any_phase_starts_anew(tmp_path, inputs, expected):

@@ -126,6 +126,7 @@ class OutputColumn:
 
     def __init__(self, draft: _Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):
         self._draft = draft
+        self._owner = os.getpid()
         self.shape, self.dtype = shape, dtype
         if draft is not None:
             try:
@@ -146,8 +147,8 @@ class OutputColumn:
 
     def publish(self) -> FeatureStore:
         """Makes it a column of the store, in one step. What is written to `array` later is lost or worse."""
-        if self._draft is None:
-            raise ValueError("only the process that made the column can publish it")
+        if self._draft is None or os.getpid() != self._owner:
+            raise ValueError("only the process that made the column can publish it, and only once")
         self._array = None
         _engine.seal_column(self._file, self.dtype, list(self.shape))
         column = self._draft.publish()
@@ -156,7 +157,7 @@ class OutputColumn:
 
     def abort(self) -> None:
         """Gives it up; the store stays as it is."""
-        if self._draft is not None:
+        if self._draft is not None and os.getpid() == self._owner:
             self._draft.discard()
             self._draft = None
 
@@ -164,7 +165,7 @@ class OutputColumn:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if self._draft is not None:
+        if self._draft is not None and os.getpid() == self._owner:  # not in a forked child
             self.publish() if kind is None else self.abort()
 
     def __reduce__(self) -> tuple[Any, ...]:

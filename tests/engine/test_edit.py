@@ -219,6 +219,21 @@ def test_only_the_process_that_made_a_column_can_publish_it(path):
     assert column.publish().get_tensor().tolist() == [7] * N
 
 
+def test_a_forked_child_that_leaves_the_block_publishes_nothing(path):
+    with gz.open(path).new_column("emb", (), "int64") as column:
+        child = os.fork()
+        if child == 0:
+            try:
+                column.__exit__(None, None, None)
+                column.abort()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert gz.open(path).node_columns() == ["x"]
+        column.array[:] = 1
+    assert gz.open(path).feature("emb").get_tensor().tolist() == [1] * N
+
+
 def test_writers_at_the_same_time_lose_nothing(path):
     def work(i):
         gz.open(path).add_feature(f"c{i}", np.full(N, i))

@@ -316,6 +316,15 @@ def command(out: Path, inputs: Path) -> list[str]:
     ]  # fmt: skip
 
 
+def test_the_command_says_that_it_goes_on(tmp_path, inputs, expected):
+    assert run_until("2", tmp_path / "s", inputs).returncode == -signal.SIGKILL
+    done = subprocess.run(command(tmp_path / "s", inputs), capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "gz: " in done.stderr
+    assert "goes on after its 2 finished phases: feature 'x' of 'node', feature 'y' of 'node'" in done.stderr
+    assert contents(tmp_path / "s") == expected
+
+
 def test_kills_at_random_moments(tmp_path, inputs, expected, old, rng_seed):
     start = time.monotonic()
     subprocess.run(command(tmp_path / "timed", inputs), check=True, capture_output=True, cwd="/")
@@ -344,25 +353,6 @@ def test_kills_at_random_moments(tmp_path, inputs, expected, old, rng_seed):
     assert contents(tmp_path / "s") == expected
     assert partials(tmp_path) == []
     print(f"{hit} of {KILLS} kills left something to go on with")
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Mounts a tmpfs of a given size."""
-    mounted = []
-
-    def mount(size: int) -> Path:
-        folder = tmp_path / f"disk{len(mounted)}"
-        folder.mkdir()
-        options = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(options, capture_output=True).returncode:
-            pytest.skip("a small disk needs root and the right to mount")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a traceback may hold files
 
 
 @pytest.mark.parametrize("share", [0.2, 0.55, 0.9], ids=["in the features", "in the edges", "near the end"])

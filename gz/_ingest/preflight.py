@@ -111,7 +111,7 @@ def _rows(table: Table) -> int:
 
 
 def _text_rows(table: CsvTable) -> int:
-    size = table.bytes_total
+    size = os.path.getsize(table.name)
     if is_compressed(table.name):
         with open_text(table.name) as f:
             text = f.read(_SAMPLE)

@@ -141,7 +141,8 @@ def _claim(target: Path, fingerprint: str | None) -> Workspace:
                 work.lock.release()
             raise BlockingIOError(
                 errno.EAGAIN,
-                f"{holder(folder / 'lock')} is writing this store; wait for it, or stop it",
+                f"{holder(folder / 'lock')} is writing this store; wait for it, or stop it (if it is gone, "
+                f"delete {folder})",
                 str(target),
             )
         journal = Journal.read(folder / FILE_NAME, folder / "store")

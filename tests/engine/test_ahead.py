@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 
 import pytest
 
+import gz
 from gz._ingest.ahead import ahead
 from gz._lock import try_lock
 
@@ -52,3 +55,18 @@ def test_a_lock_is_free_again_when_its_process_is_dead(tmp_path):
     lock = try_lock(tmp_path / "l")
     assert lock is not None
     lock.release()
+
+
+def test_without_locks_an_ingest_works_and_leaves_what_it_cannot_judge(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("gz._lock.fcntl.flock", refuse)
+    gz.ingest(tmp_path / "s", edges=([0], [1]))
+    assert os.listdir(tmp_path) == ["s"]
+    left = tmp_path / "t.partial-0123abcd"
+    left.mkdir()
+    (left / "lock").write_text("12345\n")
+    with pytest.raises(BlockingIOError, match=f"process 12345 is writing .* delete {left}"):
+        gz.ingest(tmp_path / "t", edges=([0], [1]))
+    assert left.exists()

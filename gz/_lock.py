@@ -28,9 +28,8 @@ class Lock:
 def try_lock(path: Path, create: bool = False) -> Lock | None:
     """None when someone living holds it, or when there is no such file.
 
-                # also for a forked child that holds the same descriptor
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-    held by someone, since nobody can tell.
+    Some network filesystems have no locks: there a new file counts as locked, and one that is there already
+    as held by someone, since nobody can tell.
     """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)

@@ -11,8 +11,8 @@ import numpy as np
 
 from gz import _engine
 from gz._engine import InputError
+from gz._ingest.ahead import ahead
 
-from .ahead import ahead
 from .arrays import STORABLE, Column, is_array, to_dtype
 from .csv_table import CsvTable
 from .edge_input import expand, is_path

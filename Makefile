@@ -51,7 +51,8 @@ lint: $(ENGINE)
 	$(BIN)/clang-format --dry-run -Werror $(wildcard csrc/*.h csrc/*.cpp tests/engine/*.cpp)
 	$(RUN) $(BIN)/mypy
 
-# Every test again and again, each round with another seed and many more generated examples, until the time is up.
+# Every test again and again, each round with another seed, many more generated examples and twenty kills of an ingest, until the
+# time is up.
 soak: $(ENGINE)
 	@end=$$(($$(date +%s) + $(SOAK))); round=0; while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); round=$$((round + 1)); \

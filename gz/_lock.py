@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class Lock:
@@ -15,13 +19,18 @@ class Lock:
 
     def release(self) -> None:
         if self._fd >= 0:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)  # also for a forked child that holds the same descriptor
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)  # also for a forked child that holds the same descriptor
             os.close(self._fd)
             self._fd = -1
 
 
 def try_lock(path: Path, create: bool = False) -> Lock | None:
-    """None when someone living holds it, or when there is no such file."""
+    """None when someone living holds it, or when there is no such file.
+
+    Some network filesystems have no locks: there a new file counts as locked, and one that is there already
+    as held by someone, since nobody can tell.
+    """
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o666)
     except FileNotFoundError:
@@ -32,6 +41,13 @@ def try_lock(path: Path, create: bool = False) -> Lock | None:
     except (BlockingIOError, FileNotFoundError):  # taken, or removed meanwhile
         os.close(fd)
         return None
+    except OSError as e:
+        if not create or e.errno not in _NO_LOCKS:
+            os.close(fd)
+            if e.errno in _NO_LOCKS:
+                return None
+            raise
+        here = there = os.fstat(fd)
     if here.st_ino != there.st_ino:
         os.close(fd)
         return None

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (OSError, ValueError, KeyError, IndexError, MemoryError) as e:
-        print(f"gz: {_message(e)}", file=sys.stderr)
+        print("\n".join([f"gz: {_message(e)}", *getattr(e, "__notes__", [])]), file=sys.stderr)
         return 1
 
 

@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,17 @@ from numpy.typing import NDArray
 
 from gz import _engine, manifest
 from gz._engine import InputError
-from gz._ingest.arrays import STORABLE
+from gz._ingest.arrays import STORABLE, Column
 from gz._ingest.columns import adoptable, combined, open_column, write_column
 from gz._ingest.journal import sync
 from gz._ingest.memory import parse_memory
 from gz._ingest.spec import FileNames
 from gz._lock import Lock, try_lock
+from gz._permute import permuted
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import ColumnEntry, EdgeType, Manifest
-from gz.output import new_rows, open_rows
+from gz.output import PAGE, new_rows, open_rows
 from gz.store import Store, open_store
 
 __all__ = ["OutputColumn", "add", "add_feature", "new_column", "remove_feature"]
@@ -126,6 +127,7 @@ class OutputColumn:
 
     def __init__(self, draft: _Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):
         self._draft = draft
+        self._owner = os.getpid()
         self.shape, self.dtype = shape, dtype
         if draft is not None:
             try:
@@ -146,8 +148,8 @@ class OutputColumn:
 
     def publish(self) -> FeatureStore:
         """Makes it a column of the store, in one step. What is written to `array` later is lost or worse."""
-        if self._draft is None:
-            raise ValueError("only the process that made the column can publish it")
+        if self._draft is None or os.getpid() != self._owner:
+            raise ValueError("only the process that made the column can publish it, and only once")
         self._array = None
         _engine.seal_column(self._file, self.dtype, list(self.shape))
         column = self._draft.publish()
@@ -156,7 +158,7 @@ class OutputColumn:
 
     def abort(self) -> None:
         """Gives it up; the store stays as it is."""
-        if self._draft is not None:
+        if self._draft is not None and os.getpid() == self._owner:
             self._draft.discard()
             self._draft = None
 
@@ -164,7 +166,7 @@ class OutputColumn:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if self._draft is not None:
+        if self._draft is not None and os.getpid() == self._owner:  # not in a forked child
             self.publish() if kind is None else self.abort()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -319,37 +321,58 @@ def _clean_up(root: Path, m: Manifest) -> None:
 def _write_by_edge_id(
     draft: _Draft, name: str, value: Any, table: Any, dtype: str | None, graph: Graph, memory: int
 ) -> None:
-    """Rows in the order of the original edges, written in the order of the topology.
-
-    A piece of the output at a time: its rows are fetched in ascending order, which is kind to the disk.
-    """
+    """Rows in the order of the original edges, written in the order of the topology."""
     column = combined(name, table, dtype)
     ids, positions = graph.edge_ids, graph.edge_positions
     assert ids is not None
     expected = len(positions) if positions is not None else graph.num_edges
-    if isinstance(value, np.ndarray) and value.dtype.name == column.dtype:
-        source, rows = value, len(value)
-    else:
-        spool = draft.folder / "original.gd"
-        rows = write_column(spool, name, table, dtype)
-        source = FeatureStore(spool).get_tensor()
+    read, rows = _original_rows(draft, name, value, table, dtype, column)
+    wrong = InputError(f"{table.name}: has {rows} rows, but the store was made from {expected} edges")
     if rows > expected:
-        raise InputError(f"{table.name}: has {rows} rows, but the store was made from {expected} edges")
+        raise wrong
+
+    def wanted(a: int, b: int) -> NDArray[np.int64]:
+        """Self loops that the ingest added have ids after those of the input, and rows of zeros."""
+        part = np.asarray(ids[a:b]).astype(np.int64)
+        added = part >= rows
+        if added.any():
+            if not _are_loops(graph, a + np.flatnonzero(added)):
+                raise wrong
+            part[added] = -1
+        return part
+
     writer = _engine.ColumnWriter(str(draft.file), column.dtype, list(column.shape))
-    width = max(1, int(np.prod(column.shape, dtype=np.int64))) * column.numpy.itemsize
-    step = max(1024, memory // 4 // (2 * width + 24))
-    for at in range(0, graph.num_edges, step):
-        wanted = np.asarray(ids[at : at + step]).astype(np.int64)
-        out = np.zeros((len(wanted), *column.shape), column.numpy)
-        by_id = np.argsort(wanted)
-        given = by_id[: np.searchsorted(wanted[by_id], rows)]
-        # Self loops that the ingest added have ids after those of the input, and columns of zeros.
-        loops = by_id[len(given) :]
-        if len(loops) and not _are_loops(graph, at + loops):
-            raise InputError(f"{table.name}: has {rows} rows, but the store was made from {expected} edges")
-        out[given] = source[wanted[given]]
-        writer.append(out)
+    row = np.dtype((column.numpy, column.shape))
+    if rows * row.itemsize <= memory // 4:
+        whole, step = read(0, rows), max(1024, memory // 8 // (row.itemsize + 16))
+        for a in range(0, graph.num_edges, step):
+            part = wanted(a, min(graph.num_edges, a + step))
+            out = whole[part] if rows else np.zeros((len(part), *column.shape), column.numpy)
+            out[part < 0] = 0
+            writer.append(out)
+    else:
+        for out in permuted(read, rows, wanted, graph.num_edges, row, draft.folder, memory):
+            writer.append(out)
     writer.finish(graph.num_edges)
+
+
+def _original_rows(
+    draft: _Draft, name: str, value: Any, table: Any, dtype: str | None, column: Column
+) -> tuple[Callable[[int, int], NDArray[Any]], int]:
+    """A function that reads a range of rows, and how many there are. What is no array is spooled first."""
+    if isinstance(value, np.ndarray) and value.dtype.name == column.dtype:
+        return lambda a, b: np.ascontiguousarray(value[a:b]), len(value)
+    spool = draft.folder / "original.gd"
+    rows = write_column(spool, name, table, dtype)
+    row = np.dtype((column.numpy, column.shape))
+
+    def read(a: int, b: int) -> NDArray[Any]:
+        # Not through a mapping: those expect random reads, and this is a sweep.
+        if not row.itemsize:
+            return np.zeros((b - a, *column.shape), column.numpy)
+        return np.fromfile(spool, row, b - a, offset=PAGE + a * row.itemsize)
+
+    return read, rows
 
 
 def _are_loops(graph: Graph, positions: NDArray[np.int64]) -> bool:

@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gz._export_files import Chunks, Part, write_npy, write_parquet
 from gz._ingest.memory import parse_memory
 from gz._ingest.place import new_store
 from gz._ingest.spec import FileNames
+from gz._permute import permuted
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import EdgeType
@@ -71,22 +72,6 @@ def export(
 Positions = NDArray[np.int64]
 
 
-@dataclass
-class _Part:
-    """A column to write. read(first, last) gives its rows: an array, or a list of str."""
-
-    name: str
-    dtype: np.dtype[Any] | None  # None: text
-    shape: tuple[int, ...]
-    read: Callable[[int, int], Any]
-
-    @property
-    def row_bytes(self) -> int:
-        return (
-            int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize if self.dtype is not None else 64
-        )
-
-
 class _Exporter:
     def __init__(self, store: Store, root: Path, parquet: bool, memory: int):
         self.store, self.root, self.parquet, self.memory = store, root, parquet, memory
@@ -110,13 +95,22 @@ class _Exporter:
 
     def _nodes(self, t: str) -> list[str]:
         store, rows = self.store, self.store.num_nodes(t)
-        parts = [_column_part(name, store.feature(name, t)) for name in store.node_columns(t)]
+        columns = {name: store.feature(name, t) for name in store.node_columns(t)}
+        parts = [_part(name, c) for name, c in columns.items()]
         has_ids = store.manifest.nodes[t].id_map is not None
-        id_name = _unused("id", [p.name for p in parts])
+        id_name = _unused("id", columns)
         if has_ids:
-            parts.insert(0, self._keys(id_name, t, lambda a, b: np.arange(a, b)))
+            parts.insert(0, Part(id_name, self._key_dtype(t)))
+
+        def chunks() -> Chunks:
+            for a, b in self._ranges(rows, parts):
+                out = {n: _values(c.get_tensor()[a:b], c.dtype) for n, c in columns.items()}
+                if has_ids:
+                    out[id_name] = store.id_map(t).to_original(np.arange(a, b))
+                yield out
+
         lines = ["", f"[nodes.{_toml(t)}]", f"num_nodes = {rows}"]
-        files = self._write(self.names.get("nodes", t), rows, parts)
+        files = self._write(self.names.get("nodes", t), rows, parts, chunks())
         if has_ids:
             where = files.pop(id_name)
             if self.mapped:
@@ -131,132 +125,144 @@ class _Exporter:
     def _split(self, name: str, t: str) -> Any:
         ids = self.store.split(name, t)
         base = self.names.get("nodes", f"{t}-split-{name}")
-        if self.mapped:
-            return self._write(base, len(ids), [self._keys("id", t, lambda a, b: ids[a:b])])["id"]["file"]
-        part = _Part("ids", np.dtype(np.int64), (), lambda a, b: ids[a:b])
-        return _write_npy(self.root, base, len(ids), [part], self._step([part]))["ids"]
+        part = Part("id", self._key_dtype(t) if self.mapped else np.dtype(np.int64))
 
-    def _keys(self, name: str, t: str, dense: Callable[[int, int], Any]) -> _Part:
-        """Nodes by their original ids."""
-        ids = self.store.id_map(t)
-        return _Part(
-            name,
-            np.dtype(np.int64) if ids.kind == "int" else None,
-            (),
-            lambda a, b: ids.to_original(dense(a, b)),
-        )
+        def chunks() -> Chunks:
+            for a, b in self._ranges(len(ids), [part]):
+                yield {"id": self.store.id_map(t).to_original(ids[a:b]) if self.mapped else ids[a:b]}
+
+        if self.mapped:
+            return self._write(base, len(ids), [part], chunks())["id"]["file"]
+        return write_npy(self.root, base, len(ids), [part], chunks())["id"]
+
+    def _key_dtype(self, t: str) -> np.dtype[Any] | None:
+        return np.dtype(np.int64) if self.store.id_map(t).kind == "int" else None
 
     # ---- edges ----
 
     def _edges(self, t: EdgeType) -> list[str]:
         graph, entry = self.store.graph(t), self.store.manifest.edge(t)
-        order = _Order(graph)
-        columns = {name: self.store.edge_feature(name, t) for name in entry.columns}
-        weight = _weight_column(graph, columns)
-        parts = [
-            _Part(name, _written(c.dtype), c.shape[1:], _reader(c, order)) for name, c in columns.items()
-        ]
-        if graph.has_weights and weight is None:
-            weight, weights = _unused("weight", columns), graph.weights
-            assert weights is not None
-            parts.append(_Part(weight, np.dtype(np.float32), (), lambda a, b: weights[order.positions(a, b)]))
-        kept = [p.name for p in parts]
-        ids = graph.edge_ids
-        if ids is not None and not order.original:
-            name = _unused("edge_id", kept)
-            parts.append(_Part(name, np.dtype(np.int64), (), lambda a, b: ids[a:b].astype(np.int64)))
-        ends = [_unused(n, kept) for n in ("src", "dst")]
-        i64 = np.dtype(np.int64)
-        parts[:0] = [
-            _Part(ends[0], i64, (), lambda a, b: order.ends(a, b)[0]),
-            _Part(ends[1], i64, (), lambda a, b: order.ends(a, b)[1]),
-        ]
+        edges = _Edges(graph, {name: self.store.edge_feature(name, t) for name in entry.columns})
+        parts = edges.parts
+        src, dst = edges.ends
         if self.mapped:
-            parts[0] = self._keys(ends[0], t[0], lambda a, b: order.ends(a, b)[0])
-            parts[1] = self._keys(ends[1], t[2], lambda a, b: order.ends(a, b)[1])
-        files = self._write(self.names.get("edges", "__".join(t)), graph.num_edges, parts, ends)
+            parts[0].dtype, parts[1].dtype = self._key_dtype(t[0]), self._key_dtype(t[2])
+
+        def chunks() -> Chunks:
+            with tempfile.TemporaryDirectory(dir=self.root.parent) as folder:
+                for out in edges.chunks(self._step(parts), Path(folder), self.memory):
+                    if self.mapped:
+                        out[src] = self.store.id_map(t[0]).to_original(out[src])
+                        out[dst] = self.store.id_map(t[2]).to_original(out[dst])
+                    yield out
+
+        files = self._write(
+            self.names.get("edges", "__".join(t)), graph.num_edges, parts, chunks(), [src, dst]
+        )
         lines = ["", "[[edges]]", f"type = {_toml(list(t))}"]
         if self.parquet:
             lines += [
-                f"file = {_toml(files[ends[0]]['file'])}",
-                f"columns = {_toml(ends)}",
-                f"edge_columns = {_toml(kept)}",
+                f"file = {_toml(files[src]['file'])}",
+                f"columns = {_toml([src, dst])}",
+                f"edge_columns = {_toml(edges.kept)}",
             ]
         else:
             lines.append(f"file = {_toml(files['edge_index'])}")
-            if kept:
-                lines.append(f"features = {_toml({n: files[n] for n in kept})}")
+            if edges.kept:
+                lines.append(f"features = {_toml({n: files[n] for n in edges.kept})}")
         lines.append(f"neighbor_order = {_toml('id' if graph.sorted else 'input')}")
-        lines.append(f"keep_edge_ids = {_toml(ids is not None)}")
+        lines.append(f"keep_edge_ids = {_toml(graph.edge_ids is not None)}")
         if entry.out_file is not None:
             lines.append('directions = "both"')
-        if weight is not None:
-            lines.append(f"weight = {_toml(weight)}")
+        if edges.weight is not None:
+            lines.append(f"weight = {_toml(edges.weight)}")
         return lines
 
     # ---- files ----
 
-    def _step(self, parts: list[_Part]) -> int:
+    def _step(self, parts: list[Part]) -> int:
         return max(1024, self.memory // 8 // (32 + sum(2 * p.row_bytes for p in parts)))
 
-    def _write(
-        self, base: str, rows: int, parts: list[_Part], ends: list[str] | None = None
-    ) -> dict[str, Any]:
+    def _ranges(self, rows: int, parts: list[Part]) -> Iterator[tuple[int, int]]:
         step = self._step(parts)
+        return ((a, min(rows, a + step)) for a in range(0, rows, step))
+
+    def _write(
+        self, base: str, rows: int, parts: list[Part], chunks: Chunks, ends: list[str] | None = None
+    ) -> dict[str, Any]:
         if self.parquet:
-            return _write_parquet(self.root, base, rows, parts, step)
-        return _write_npy(self.root, base, rows, parts, step, ends)
+            return write_parquet(self.root, base, parts, chunks)
+        return write_npy(self.root, base, rows, parts, chunks, ends)
 
 
-class _Order:
-    """The order edges are written in, and their ends."""
+class _Edges:
+    """The edges of a type with all that goes with them, in the order they are written in."""
 
-    def __init__(self, graph: Graph):
-        self._graph = graph
+    def __init__(self, graph: Graph, columns: dict[str, FeatureStore]):
+        self._graph, self._columns = graph, columns
         positions = graph.edge_positions
-        self.original = positions is not None and len(positions) == graph.num_edges
-        self._positions = positions
-        self._last: tuple[tuple[int, int], Any] | None = None
+        self._positions = positions if positions is not None and len(positions) == graph.num_edges else None
+        self.kept = list(columns)
+        self.weight = _weight_column(graph, columns)
+        self._own_weight = None
+        i64 = np.dtype(np.int64)
+        self.parts = [_part(name, c) for name, c in columns.items()]
+        if graph.has_weights and self.weight is None:
+            self.weight = self._own_weight = _unused("weight", self.kept)
+            self.kept.append(self.weight)
+            self.parts.append(Part(self.weight, np.dtype(np.float32)))
+        self._id_name = None
+        if graph.edge_ids is not None and self._positions is None:
+            self._id_name = _unused("edge_id", self.kept)
+            self.parts.append(Part(self._id_name, i64))
+        self.ends = _unused("src", self.kept), _unused("dst", self.kept)
+        self.parts[:0] = [Part(self.ends[0], i64), Part(self.ends[1], i64)]
 
-    def positions(self, a: int, b: int) -> Positions:
-        if self.original and self._positions is not None:
-            return self._positions[a:b].astype(np.int64)
-        return np.arange(a, b, dtype=np.int64)
+    def chunks(self, step: int, folder: Path, memory: int) -> Chunks:
+        n = self._graph.num_edges
+        if self._positions is None:
+            for a in range(0, n, step):
+                yield self._shown(self._stored(a, min(n, a + step)))
+            return
+        fields: list[Any] = [(name, "<i8", ()) for name in self.ends]
+        fields += [(name, str(c.get_tensor().dtype), c.shape[1:]) for name, c in self._columns.items()]
+        if self._own_weight is not None:
+            fields.append((self._own_weight, "<f4", ()))
+        row, positions = np.dtype(fields), self._positions
 
-    def ends(self, a: int, b: int) -> tuple[Positions, Positions]:
-        if self._last is None or self._last[0] != (a, b):
-            self._last = (a, b), self._find(a, b)
-        return self._last[1]
+        def read(a: int, b: int) -> NDArray[Any]:
+            out = np.empty(b - a, row)
+            for name, values in self._stored(a, b).items():
+                out[name] = values
+            return out
 
-    def _find(self, a: int, b: int) -> tuple[Positions, Positions]:
+        for rows in permuted(read, n, lambda a, b: positions[a:b].astype(np.int64), n, row, folder, memory):
+            yield self._shown({name: rows[name] for name in row.names or ()})
+
+    def _stored(self, a: int, b: int) -> dict[str, Any]:
+        """Edges at positions a to b of the topology."""
         g = self._graph
-        if self.original:
-            p = self.positions(a, b)
-            by_place = np.argsort(p)
-            dst = np.empty(b - a, np.int64)
-            dst[by_place] = np.searchsorted(g.indptr, p[by_place], "right") - 1
-            return g.indices[p].astype(np.int64), dst
         first = int(np.searchsorted(g.indptr, a, "right")) - 1
         last = int(np.searchsorted(g.indptr, b, "left"))
-        counts = np.diff(np.clip(g.indptr[first : last + 1], a, b))
-        return g.indices[a:b].astype(np.int64), np.repeat(np.arange(first, last), counts.astype(np.int64))
+        counts = np.diff(np.clip(g.indptr[first : last + 1], a, b)).astype(np.int64)
+        out: dict[str, Any] = {
+            self.ends[0]: g.indices[a:b].astype(np.int64),
+            self.ends[1]: np.repeat(np.arange(first, last), counts),
+        }
+        out |= {name: c.get_tensor()[a:b] for name, c in self._columns.items()}
+        if self._own_weight is not None and g.weights is not None:
+            out[self._own_weight] = g.weights[a:b]
+        if self._id_name is not None and g.edge_ids is not None:
+            out[self._id_name] = g.edge_ids[a:b].astype(np.int64)
+        return out
+
+    def _shown(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values | {n: _values(values[n], c.dtype) for n, c in self._columns.items()}
 
 
-def _reader(column: FeatureStore, order: _Order) -> Callable[[int, int], Any]:
-    if order.original:
-        return lambda a, b: _values(column.gather(order.positions(a, b)), column.dtype)
-    return lambda a, b: _values(column.get_tensor()[a:b], column.dtype)
-
-
-def _column_part(name: str, column: FeatureStore) -> _Part:
-    rows = column.get_tensor()
-    return _Part(
-        name, _written(column.dtype), column.shape[1:], lambda a, b: _values(rows[a:b], column.dtype)
-    )
-
-
-def _written(dtype: str) -> np.dtype[Any]:
-    return np.dtype("float32" if dtype == "bfloat16" else dtype)
+def _part(name: str, column: FeatureStore) -> Part:
+    dtype = "float32" if column.dtype == "bfloat16" else column.dtype
+    return Part(name, np.dtype(dtype), column.shape[1:])
 
 
 def _values(a: NDArray[Any], dtype: str) -> NDArray[Any]:
@@ -284,95 +290,6 @@ def _unused(name: str, taken: Any) -> str:
     while name in taken:
         name += "_"
     return name
-
-
-def _write_npy(
-    root: Path, base: str, rows: int, parts: list[_Part], step: int, ends: list[str] | None = None
-) -> dict[str, Any]:
-    """A file for each part; the two ends of edges go to one, edge_index.npy, [2, rows]."""
-    (root / base).mkdir(parents=True, exist_ok=True)
-    names = FileNames()
-    files: dict[str, Any] = {}
-    places: list[tuple[Any, int]] = []  # by part: the file, and where in it the first row lies
-    with ExitStack() as stack:
-        for part in parts:
-            if ends and part.name == ends[1]:
-                f, at = places[0]
-                places.append((f, at + rows * part.row_bytes))
-                continue
-            joined = bool(ends) and part.name == ends[0]  # type: ignore[index]
-            key = "edge_index" if joined else part.name
-            files[key] = names.get(base, key, ".npy" if part.dtype is not None else ".csv")
-            f = stack.enter_context(open(root / files[key], "wb"))
-            if part.dtype is None:  # there is no .npy of text
-                f.write(f'"{part.name}"\n'.encode())
-            else:
-                shape = (2, rows) if joined else (rows, *part.shape)
-                header = {"descr": part.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(f, header)
-            f.flush()
-            places.append((f, f.tell()))
-        for a in range(0, rows, step):
-            b = min(rows, a + step)
-            for part, (f, first) in zip(parts, places, strict=True):
-                values = part.read(a, b)
-                if part.dtype is None:
-                    f.write("".join('"' + v.replace('"', '""') + '"\n' for v in values).encode())
-                else:
-                    _pwrite(f, first + a * part.row_bytes, np.ascontiguousarray(values, part.dtype))
-        for f in {id(f): f for f, _ in places}.values():
-            f.flush()
-            os.fsync(f.fileno())
-    return files
-
-
-def _pwrite(f: Any, at: int, values: NDArray[Any]) -> None:
-    view = memoryview(values.reshape(-1).view(np.uint8)) if values.nbytes else memoryview(b"")  # type: ignore[arg-type]
-    while len(view):
-        n = os.pwrite(f.fileno(), view[: 1 << 30], at)
-        view, at = view[n:], at + n
-
-
-def _write_parquet(root: Path, base: str, rows: int, parts: list[_Part], step: int) -> dict[str, Any]:
-    """One file for all parts, a row group at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = f"{base}.parquet"
-    if not parts:
-        return {}
-    (root / file).parent.mkdir(parents=True, exist_ok=True)
-    schema = pa.schema([(p.name, _arrow_type(p, pa)) for p in parts])
-    with open(root / file, "wb") as f:
-        # Ids and floats are too varied for a dictionary, and plain pages read fastest.
-        with pq.ParquetWriter(f, schema, use_dictionary=False) as writer:
-            for a in range(0, rows, step):
-                b = min(rows, a + step)
-                arrays = [
-                    _arrow_array(p.read(a, b), p, t, pa) for p, t in zip(parts, schema.types, strict=True)
-                ]
-                writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=step)
-        f.flush()
-        os.fsync(f.fileno())
-    return {p.name: {"file": file, "columns": [p.name]} for p in parts}
-
-
-def _arrow_type(p: _Part, pa: Any) -> Any:
-    if p.dtype is None:
-        return pa.large_string()
-    if len(p.shape) > 1:
-        raise ValueError(
-            f"column {p.name!r} has rows of shape {p.shape}, which Parquet cannot hold; export to npy"
-        )
-    inner = pa.from_numpy_dtype(p.dtype)
-    return pa.list_(inner, p.shape[0]) if p.shape else inner
-
-
-def _arrow_array(values: Any, p: _Part, t: Any, pa: Any) -> Any:
-    if p.dtype is None:
-        return pa.array(values, t)
-    flat = pa.array(np.ascontiguousarray(values, p.dtype).reshape(-1))
-    return pa.FixedSizeListArray.from_arrays(flat, type=t) if p.shape else flat
 
 
 def _toml(value: Any) -> str:

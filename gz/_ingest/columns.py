@@ -12,6 +12,7 @@ import numpy as np
 
 from gz import _engine
 from gz._engine import InputError
+from gz._ingest.ahead import ahead
 
 from . import graphzero
 from .arrays import STORABLE, Column, is_array, to_dtype
@@ -133,7 +134,8 @@ def write_column(
         raise _wrong_rows(table, table.rows, expected, what)
     writer = _engine.ColumnWriter(str(path), column.dtype, list(column.shape))
     count = 0
-    for rows in rows_of(table, column):
+    pieces = rows_of(table, column)
+    for rows in ahead(pieces) if table.reads_files else pieces:
         if rows.shape[1:] != column.shape:
             raise InputError(
                 f"{table.name}: rows from {count} on have shape {rows.shape[1:]}, the first had "

@@ -1,7 +1,8 @@
 """What an ingest would do, in one string: the same string means that finished phases can be used again.
 
-Files count by absolute path, size and time of change, options by their value. Arrays and iterators in memory
-have no cheap fingerprint: such an ingest cannot go on after a kill, and starts anew.
+Files count by absolute path, size and time of change, options by their value, small arrays by their content.
+A large array in memory, or an iterator, has no cheap fingerprint: such an ingest cannot go on after a kill
+and starts anew.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import as_numpy, is_array
 from .edge_input import expand, is_path
 from .npy import split_member
 from .spec import Spec
 
+_SMALL = 64 << 20  # bytes of an array: hashed in a tenth of a second
 _INPUTS = {"ids", "edges"}
 _NAMED_INPUTS = {"features", "splits"}
 
@@ -69,18 +72,20 @@ def _input(value: Any, base: str) -> Any:
         return [_input(value["file"], base), rest]
     if isinstance(value, (list, tuple)) and value and all(is_path(v) for v in value):
         return _files(value, base)
-    if _is_empty(value):
-        return []
+    if isinstance(value, range):
+        return ["range", value.start, value.stop, value.step]
+    if isinstance(value, (list, tuple)) and all(is_array(v) for v in value):
+        return [_array(v) for v in value]
+    if is_array(value):
+        return _array(value)
     raise _InMemory
 
 
-def _is_empty(value: Any) -> bool:
-    """No edges at all is what gz.ingest puts in for edges=None."""
-    return (
-        isinstance(value, tuple)
-        and len(value) == 2
-        and all(isinstance(a, np.ndarray) and not len(a) for a in value)
-    )
+def _array(value: Any) -> list[Any]:
+    a, dtype = as_numpy(value)
+    if a.nbytes > _SMALL or a.dtype.hasobject:
+        raise _InMemory
+    return [dtype, a.shape, hashlib.blake2b(np.ascontiguousarray(a).data, digest_size=16).hexdigest()]
 
 
 def _files(paths: Iterable[Any], base: str) -> list[Any]:
@@ -90,8 +95,8 @@ def _files(paths: Iterable[Any], base: str) -> list[Any]:
             plain, member = split_member(file)
             try:
                 s = os.stat(plain)
-            except FileNotFoundError:
-                raise _InMemory from None  # the reader says what is missing, better than a hash can
+            except OSError:
+                raise _InMemory from None  # missing: the reader says so better; remote: no cheap way to tell
             out.append([os.path.abspath(plain), member, s.st_size, s.st_mtime_ns])
     return out
 
@@ -99,4 +104,6 @@ def _files(paths: Iterable[Any], base: str) -> list[Any]:
 def _scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, (np.dtype, os.PathLike)):
+        return str(value)
     raise _InMemory

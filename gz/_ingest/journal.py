@@ -56,10 +56,12 @@ class Journal:
             sound[name] = entry
         self.phases = sound
         kept = {str(self.root / f) for e in sound.values() for f in e["files"]}
-        for folder, _, files in os.walk(self.root):
+        for folder, _, files in os.walk(self.root, topdown=False):
             for f in files:
                 if (path := os.path.join(folder, f)) not in kept:
                     os.unlink(path)
+            if folder != str(self.root) and not os.listdir(folder):
+                os.rmdir(folder)
         self._rewrite()
 
     def result(self, phase: str) -> dict[str, Any] | None:

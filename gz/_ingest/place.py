@@ -141,7 +141,8 @@ def _claim(target: Path, fingerprint: str | None) -> Workspace:
                 work.lock.release()
             raise BlockingIOError(
                 errno.EAGAIN,
-                f"{holder(folder / 'lock')} is writing this store; wait for it, or stop it",
+                f"{holder(folder / 'lock')} is writing this store; wait for it, or stop it (if it is gone, "
+                f"delete {folder})",
                 str(target),
             )
         journal = Journal.read(folder / FILE_NAME, folder / "store")
@@ -178,7 +179,7 @@ def _tell(target: Path, best: Workspace | None, found: list[Workspace], fingerpr
         )
         return
     if fingerprint is None:
-        why = "arrays and iterators cannot be compared with those it read"
+        why = "large arrays and iterators cannot be compared with those it read"
     elif all(w.journal.fingerprint == fingerprint for w in found):
         why = "none of its phases was finished"
     else:

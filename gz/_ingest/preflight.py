@@ -106,6 +106,8 @@ def _rows(table: Table) -> int:
         return table.rows
     if isinstance(table, JoinedTable):
         return sum(_rows(t) for t in table._tables)
+    if isinstance(inner := getattr(table, "_table", None), Table):  # one that wraps another
+        return _rows(inner)
     return _text_rows(table) if isinstance(table, CsvTable) else 0
 
 
@@ -193,11 +195,8 @@ def _edges(e: EdgeSpec, plan: Spec, counts: dict[str, int | None], memory: int, 
         need.topology += 8 * (src + 1) + stored * (node_id + edge_id + weight)
         turned = _spilled(stored * (3 + node_id + 8 + (4 if weight else 0)), memory * _HELD)
         temporary = max(temporary, turned)
-    if plan.ids == "map":
-        keys = 2 * rows
-        temporary += (
-            rows * payload + keys * 48
-        )  # hashes, places and ids of every appearance of a key, and the key
+    if plan.ids == "map":  # hash, place and id of every appearance of a key, and the key
+        temporary += rows * payload + 2 * rows * 32
         need.topology += (src + dst) * 24
     return temporary
 

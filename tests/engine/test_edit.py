@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import gz
+from gz._permute import permuted
 from gz.verify import verify
 
 N, E = 200, 1500
@@ -100,6 +101,35 @@ def test_edge_columns_are_given_in_the_original_order(path, tmp_path, form):
     assert np.array_equal(store.edge_feature("w").gather(sample.edge_rows), w[sample.edge_ids])
     assert np.array_equal(store.edge_feature("w").get_tensor(), w[store.graph().edge_ids])
     assert sound(path)
+
+
+@pytest.mark.parametrize("memory", [10_000, 200_000, 10**9])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,)])
+@pytest.mark.parametrize("rows", [1, 5000, 20_000])
+def test_rows_are_permuted_in_any_memory(tmp_path, memory, shape, rows):
+    source = RNG.integers(-(10**9), 10**9, (rows, *shape))
+    ids = RNG.integers(-1, rows, 15_000)
+    row = np.dtype((np.int64, shape))
+    parts = permuted(lambda a, b: source[a:b], rows, lambda a, b: ids[a:b], len(ids), row, tmp_path, memory)
+    out = np.concatenate(list(parts))
+    expected = source[ids]
+    expected[ids < 0] = 0
+    assert np.array_equal(out.reshape(expected.shape), expected)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_column_larger_than_the_budget_is_put_in_order_through_the_disk(tmp_path):
+    e = 60_000
+    src, dst = RNG.integers(0, N, (2, e))
+    gz.ingest(tmp_path / "s", edges=(src, dst), undirected=True, self_loops="add", keep_edge_ids=True)
+    w = RNG.random((e, 8))
+    np.save(tmp_path / "w.npy", w)
+    store = gz.add(tmp_path / "s", {"w": tmp_path / "w.npy"}, EDGE, memory="1MB")
+    ids = store.graph().edge_ids.astype(np.int64)
+    expected = w[np.minimum(ids, e - 1)]
+    expected[ids >= e] = 0
+    assert np.array_equal(store.edge_feature("w").get_tensor(), expected)
+    assert sound(tmp_path / "s")
 
 
 def test_reverses_have_the_columns_of_their_edges_and_added_loops_zeros(tmp_path):
@@ -217,6 +247,21 @@ def test_only_the_process_that_made_a_column_can_publish_it(path):
     with copy:
         copy.array[:] = 7
     assert column.publish().get_tensor().tolist() == [7] * N
+
+
+def test_a_forked_child_that_leaves_the_block_publishes_nothing(path):
+    with gz.open(path).new_column("emb", (), "int64") as column:
+        child = os.fork()
+        if child == 0:
+            try:
+                column.__exit__(None, None, None)
+                column.abort()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert gz.open(path).node_columns() == ["x"]
+        column.array[:] = 1
+    assert gz.open(path).feature("emb").get_tensor().tolist() == [1] * N
 
 
 def test_writers_at_the_same_time_lose_nothing(path):

@@ -53,6 +53,40 @@ def test_the_estimate_is_near_and_not_below(tmp_path, form, options):
     assert real * 0.97 <= need.columns + need.topology <= real * most
 
 
+CASES = {
+    "plain": {},
+    "edge ids": {"keep_edge_ids": True},
+    "both ways": {"keep_edge_ids": True, "directions": "both"},
+    "undirected": {"undirected": True, "keep_edge_ids": True, "directions": "both"},
+    "coalesced, loops": {"coalesce": True, "self_loops": "add"},
+    "weighted": {"weight": "w", "directions": "both"},
+    "mapped": {"ids": "map"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_disk_of_the_estimated_size_is_large_enough(tmp_path, small_disk, case):
+    """With so small a budget that edges go through the disk, it takes at its peak what it said, or less."""
+    rng = np.random.default_rng(0)
+    n, e = 20_000, 400_000
+    np.save(tmp_path / "e.npy", rng.integers(0, n, (2, e)))
+    options = dict(CASES[case])
+    if "weight" in options:
+        np.save(tmp_path / "w.npy", rng.random(e, dtype=np.float32))
+        options["edge_features"] = {"w": str(tmp_path / "w.npy")}
+    ids = options.pop("ids", "dense")
+    given = plan(str(tmp_path / "e.npy"), num_nodes=None if ids == "map" else n, **options)
+    given.ids = ids
+    need = preflight.estimate(given, 2_000_000, False)
+    assert need.temporary > 0
+    disk = small_disk(need.total + (1 << 19))  # the journal, folders, tmpfs's own pages
+    gz.ingest(
+        disk / "s", edges=str(tmp_path / "e.npy"), num_nodes=None if ids == "map" else n, ids=ids,
+        memory=2_000_000, **options,
+    )  # fmt: skip
+    assert size_of(disk / "s") < need.total < (16 if ids == "map" else 4) * size_of(disk / "s")
+
+
 def test_temporary_space_is_counted_when_edges_do_not_fit_the_budget(tmp_path):
     np.save(tmp_path / "e.npy", np.zeros((2, 100_000), np.int64))
     small = preflight.estimate(plan(str(tmp_path / "e.npy")), 1 << 20 >> 2, False)

@@ -17,8 +17,7 @@ import pytest
 
 import gz
 from gz._ingest import place
-from gz._ingest.ahead import ahead
-from gz._lock import try_lock
+from gz._ingest.fingerprint import fingerprint
 
 SOAK = os.environ.get("HYPOTHESIS_PROFILE") == "soak"
 KILLS = 20 if SOAK else 4
@@ -187,11 +186,33 @@ def test_changed_options_start_anew(tmp_path, inputs):
     assert partials(tmp_path) == []
 
 
-def test_arrays_start_anew_and_say_why(tmp_path, inputs):
+def test_iterators_start_anew_and_say_why(tmp_path, inputs):
     assert run_until("2", tmp_path / "s", inputs).returncode == -signal.SIGKILL
-    with pytest.warns(RuntimeWarning, match="starts anew, because arrays and iterators cannot be compared"):
-        gz.ingest(tmp_path / "s", edges=([0], [1]))
+    with pytest.warns(RuntimeWarning, match="starts anew, because large arrays and iterators cannot be"):
+        gz.ingest(tmp_path / "s", edges=iter([([0], [1])]))
     assert partials(tmp_path) == []
+
+
+def test_small_arrays_count_by_their_content(inputs):
+    def of(ids, **options):
+        given = arguments(inputs) | {"splits": {"train": ids}} | options
+        return fingerprint(simple_plan(given), False)
+
+    one = of(np.arange(5))
+    assert one is not None
+    assert one == of(np.arange(5))
+    assert one != of(np.arange(1, 6))
+    assert one != of(np.arange(5, dtype=np.int32))
+    assert one != of(range(5))
+    assert of(range(5)) == of(range(5)) != of(range(6))
+    assert of(iter([1])) is None
+
+
+def simple_plan(given: dict) -> object:
+    from gz._ingest.spec import simple
+
+    options = {k: given[k] for k in ("edge_features", "directions")}
+    return simple(given["edges"], given["features"], None, given["splits"], None, "dense", options)
 
 
 def test_a_kill_before_any_phase_starts_anew(tmp_path, inputs, expected):
@@ -293,6 +314,15 @@ def command(out: Path, inputs: Path) -> list[str]:
     ]  # fmt: skip
 
 
+def test_the_command_says_that_it_goes_on(tmp_path, inputs, expected):
+    assert run_until("2", tmp_path / "s", inputs).returncode == -signal.SIGKILL
+    done = subprocess.run(command(tmp_path / "s", inputs), capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "gz: " in done.stderr
+    assert "goes on after its 2 finished phases: feature 'x' of 'node', feature 'y' of 'node'" in done.stderr
+    assert contents(tmp_path / "s") == expected
+
+
 def test_kills_at_random_moments(tmp_path, inputs, expected, old, rng_seed):
     start = time.monotonic()
     subprocess.run(command(tmp_path / "timed", inputs), check=True, capture_output=True, cwd="/")
@@ -323,25 +353,6 @@ def test_kills_at_random_moments(tmp_path, inputs, expected, old, rng_seed):
     print(f"{hit} of {KILLS} kills left something to go on with")
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """Mounts a tmpfs of a given size."""
-    mounted = []
-
-    def mount(size: int) -> Path:
-        folder = tmp_path / f"disk{len(mounted)}"
-        folder.mkdir()
-        options = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(options, capture_output=True).returncode:
-            pytest.skip("a small disk needs root and the right to mount")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # a traceback may hold files
-
-
 @pytest.mark.parametrize("share", [0.2, 0.55, 0.9], ids=["in the features", "in the edges", "near the end"])
 def test_a_full_disk_leaves_the_old_store_and_the_rerun_succeeds(small_disk, inputs, expected, share):
     total = sum(len(b) for b in expected.values())
@@ -364,46 +375,3 @@ def test_the_disk_is_checked_before_anything_is_written(small_disk, inputs):
         gz.ingest(disk / "s", **arguments(inputs))
     assert "--no-disk-check" in str(caught.value)
     assert os.listdir(disk) == []
-
-
-def test_ahead_gives_the_same_items_and_raises_in_their_place():
-    def items():
-        yield from range(5)
-        raise KeyError("here")
-
-    source = ahead(items())
-    assert [next(source) for _ in range(5)] == list(range(5))
-    with pytest.raises(KeyError, match="here"):
-        next(source)
-
-
-def test_ahead_stops_its_thread_when_it_is_left():
-    ended = []
-
-    def items():
-        try:
-            yield from range(10**9)
-        finally:
-            ended.append(True)
-
-    source = items()
-    for i in ahead(source):
-        if i == 3:
-            break
-    source.close()
-    assert ended == [True]
-
-
-def test_a_lock_is_free_again_when_its_process_is_dead(tmp_path):
-    code = "import sys, time; from gz._lock import try_lock; from pathlib import Path\n"
-    code += "lock = try_lock(Path(sys.argv[1]), create=True); print('held', flush=True); time.sleep(1000)"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "l")], stdout=subprocess.PIPE, cwd="/"
-    )
-    assert process.stdout.readline() == b"held\n"
-    assert try_lock(tmp_path / "l") is None
-    process.kill()
-    process.wait()
-    lock = try_lock(tmp_path / "l")
-    assert lock is not None
-    lock.release()

@@ -19,6 +19,11 @@ def torch_dtype(name: str) -> torch.dtype:
     return getattr(torch, name)
 
 
+def draw_rng_seed() -> int:
+    """A seed from torch's generator: `seed_everything` and the worker's own seed decide every sample."""
+    return int(torch.empty((), dtype=torch.int64).random_()) & (2**64 - 1)
+
+
 def in_worker() -> bool:
     return torch.utils.data.get_worker_info() is not None
 

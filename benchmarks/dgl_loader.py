@@ -16,7 +16,7 @@ CAPPED_DATA = 4e8  # bytes in memory below which a limit would measure Python's 
 
 LOOP = """
 def run(g, seeds):
-    # DGL's fused sampler is wrong for int32: it gives a tenth of the nodes. (The results are compared below.)
+    # DGL's fused sampler is wrong for int32 after its first batch (see sample.py). Results are compared.
     fused = g.idtype == torch.int64 or type(g) is not dgl.DGLGraph
     sampler = dgl.dataloading.NeighborSampler({fanouts}, prefetch_node_feats=["x"], fused=fused)
     loader = dgl.dataloading.DataLoader(g, seeds, sampler, batch_size={batch}, shuffle=False)

@@ -8,7 +8,6 @@
 #include "feature.h"
 #include "gather.h"
 #include "hash.h"
-#include "pool.h"
 #include "sampler.h"
 #include "threads.h"
 #include "topology.h"
@@ -38,21 +37,6 @@ void bind_errors(nb::module_& m) {
       }
     }
   });
-}
-
-// ---- results: engine memory handed to numpy, which gives it back to the pool ----
-
-template <class T>
-NumpyArray<T> to_numpy(PooledArray<T>&& array, std::initializer_list<size_t> shape) {
-  auto* owner = new PooledArray<T>(std::move(array));
-  nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<PooledArray<T>*>(p); });
-  return NumpyArray<T>(owner->data(), shape.size(), shape.begin(), capsule);
-}
-
-template <class T>
-NumpyArray<T> to_numpy(PooledArray<T>&& array) {
-  const size_t n = array.size();
-  return to_numpy(std::move(array), {n});
 }
 
 // A view of mapped memory as bytes; Python gives it its dtype and shape.
@@ -369,7 +353,7 @@ NB_MODULE(_engine, m) {
   bind_sampling(m);
   bind_features(m);
   bind_ingest(m);
-  bind_induced(m);
+  bind_pyg(m);
   bind_dgl(m);
   m.def(
       "read_path",

@@ -11,7 +11,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <initializer_list>
 #include <memory>
+#include <utility>
+
+#include "pool.h"
 
 namespace gz {
 
@@ -29,8 +33,22 @@ nb::capsule keep_alive(std::shared_ptr<T> owner) {
                      [](void* p) noexcept { delete static_cast<std::shared_ptr<T>*>(p); });
 }
 
-void bind_ingest(nb::module_& m);   // bindings_ingest.cpp
-void bind_induced(nb::module_& m);  // bindings_induced.cpp
-void bind_dgl(nb::module_& m);      // bindings_dgl.cpp
+// Engine memory handed to numpy, which gives it back to the pool.
+template <class T>
+NumpyArray<T> to_numpy(PooledArray<T>&& array, std::initializer_list<size_t> shape) {
+  auto* owner = new PooledArray<T>(std::move(array));
+  nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<PooledArray<T>*>(p); });
+  return NumpyArray<T>(owner->data(), shape.size(), shape.begin(), capsule);
+}
+
+template <class T>
+NumpyArray<T> to_numpy(PooledArray<T>&& array) {
+  const size_t n = array.size();
+  return to_numpy(std::move(array), {n});
+}
+
+void bind_ingest(nb::module_& m);  // bindings_ingest.cpp
+void bind_pyg(nb::module_& m);     // bindings_pyg.cpp
+void bind_dgl(nb::module_& m);     // bindings_dgl.cpp
 
 }  // namespace gz

@@ -10,14 +10,6 @@ using Ids = Array1<int64_t>;
 using Column1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using TopologyPtr = std::shared_ptr<Topology>;
 
-template <class T>
-nb::object to_numpy(PooledArray<T>&& array) {
-  auto* owner = new PooledArray<T>(std::move(array));
-  nb::capsule capsule(owner, [](void* p) noexcept { delete static_cast<PooledArray<T>*>(p); });
-  const size_t shape[1] = {owner->size()};
-  return nb::cast(NumpyArray<T>(owner->data(), 1, shape, capsule));
-}
-
 Column weights_from(const std::optional<Column1>& a) {
   if (!a) return {};
   const auto type = a->dtype();
@@ -60,12 +52,12 @@ nb::object narrowed_to_numpy(const PooledArray<int64_t>& ids) {
     nb::gil_scoped_release release;
     out = narrowed(ids);
   }
-  return to_numpy(std::move(out));
+  return nb::cast(to_numpy(std::move(out)));
 }
 
 // Ids leave in 64 bits, or in 32 where DGL wants those; rows always in 64, for they index columns.
 nb::object ids_to_numpy(PooledArray<int64_t>&& ids, bool narrow) {
-  return narrow ? narrowed_to_numpy(ids) : to_numpy(std::move(ids));
+  return narrow ? narrowed_to_numpy(ids) : nb::cast(to_numpy(std::move(ids)));
 }
 
 nb::tuple layer_to_python(Layer&& layer, bool narrow) {
@@ -77,7 +69,7 @@ nb::tuple layer_to_python(Layer&& layer, bool narrow) {
       ids = ids_to_numpy(std::move(e.ids), narrow);
     else if (narrow)
       ids = narrowed_to_numpy(e.rows);
-    nb::object rows = to_numpy(std::move(e.rows));
+    nb::object rows = nb::cast(to_numpy(std::move(e.rows)));
     if (ids.is_none()) ids = rows;
     edges.append(nb::make_tuple(
         ids_to_numpy(std::move(e.indptr), narrow), ids_to_numpy(std::move(e.neighbour), narrow),
@@ -127,7 +119,7 @@ nb::tuple locate_binding(const Topology& t, const Ids& positions) {
   return nb::make_tuple(to_numpy(std::move(grouped)), to_numpy(std::move(neighbour)));
 }
 
-nb::object match_binding(const Topology& t, const Ids& grouped, const Ids& neighbour) {
+NumpyArray<int64_t> match_binding(const Topology& t, const Ids& grouped, const Ids& neighbour) {
   if (grouped.shape(0) != neighbour.shape(0)) throw std::invalid_argument("the ends differ in length");
   PooledArray<int64_t> positions(grouped.shape(0));
   {
@@ -143,8 +135,8 @@ nb::list subgraph_binding(const std::vector<uint64_t>& num_nodes,
   std::vector<SubgraphEdgeType> types;
   for (const auto& [topology, frontier, neighbour] : edge_types)
     types.push_back({topology, frontier, neighbour});
-  std::vector<NodeList> lists;
-  for (const Ids& n : nodes) lists.push_back({n.data(), n.shape(0)});
+  std::vector<ChosenNodes> lists;
+  for (const Ids& n : nodes) lists.push_back({n.data(), nullptr, n.shape(0)});
   std::vector<SubgraphEdges> result;
   {
     nb::gil_scoped_release release;

@@ -1,39 +1,13 @@
 #include "edges.h"
 
 #include <algorithm>
-#include <bit>
+#include <stdexcept>
 
 #include "check.h"
-#include "rng.h"
 #include "threads.h"
 
 namespace gz {
 namespace {
-
-// Places of the nodes of one type. Built once, then read by all threads.
-class Places {
- public:
-  explicit Places(const NodeList& list)
-      : list_(list), shift_(64 - std::max(4, static_cast<int>(std::bit_width(list.size * 2)))) {
-    slots_.assign(size_t{1} << (64 - shift_), -1);
-    for (size_t i = 0; i < list.size; ++i) {
-      int64_t& slot = slots_[find(list.nodes[i])];
-      if (slot < 0) slot = static_cast<int64_t>(i);
-    }
-  }
-  int64_t operator[](int64_t node) const { return slots_[find(node)]; }
-
- private:
-  size_t find(int64_t node) const {
-    const size_t mask = slots_.size() - 1;
-    size_t at = mix64(static_cast<uint64_t>(node)) >> shift_;
-    while (slots_[at] >= 0 && list_.nodes[slots_[at]] != node) at = (at + 1) & mask;
-    return at;
-  }
-  const NodeList& list_;
-  int shift_;
-  std::vector<int64_t> slots_;
-};
 
 template <class Id>
 int64_t find_in_list(const Topology& t, const Id* indices, Topology::Range range, uint64_t wanted) {
@@ -114,22 +88,23 @@ std::shared_ptr<Topology> invert(const Topology& in) {
 
 std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes,
                                           const std::vector<SubgraphEdgeType>& edge_types,
-                                          const std::vector<NodeList>& nodes) {
+                                          const std::vector<ChosenNodes>& nodes) {
   constexpr size_t kChunk = 64;
   if (nodes.size() != num_nodes.size())
     throw std::invalid_argument("nodes must be given for every node type, empty where there are none");
-  std::vector<Places> places;
+  std::vector<PlaceTable> places;
+  places.reserve(nodes.size());
   for (size_t t = 0; t < nodes.size(); ++t) {
-    check_ids(nodes[t].nodes, nodes[t].size, num_nodes[t], "node");
+    check_ids(nodes[t].ids, nodes[t].size, num_nodes[t], "node");
     places.emplace_back(nodes[t]);
   }
   std::vector<SubgraphEdges> result(edge_types.size());
   for (size_t e = 0; e < edge_types.size(); ++e) {
     const SubgraphEdgeType& type = edge_types[e];
     const Topology& t = *type.topology;
-    const NodeList& list = nodes[type.frontier_type];
-    const Places& own = places[type.frontier_type];
-    const Places& other = places[type.neighbour_type];
+    const ChosenNodes& list = nodes[type.frontier_type];
+    const PlaceTable& own = places[type.frontier_type];
+    const PlaceTable& other = places[type.neighbour_type];
     const size_t chunks = (list.size + kChunk - 1) / kChunk;
     struct Found {
       int64_t frontier, neighbour, position;
@@ -138,11 +113,11 @@ std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes
     parallel_for(chunks, 1, [&](size_t begin, size_t end) {
       for (size_t c = begin; c < end; ++c)
         for (size_t i = c * kChunk; i < std::min(list.size, (c + 1) * kChunk); ++i) {
-          if (own[list.nodes[i]] != static_cast<int64_t>(i)) continue;  // given before
-          if (static_cast<uint64_t>(list.nodes[i]) >= t.num_nodes) continue;
-          const auto range = t.edges_of(static_cast<uint64_t>(list.nodes[i]));
+          if (own.place(list.ids[i]) != static_cast<int64_t>(i)) continue;  // given before
+          if (static_cast<uint64_t>(list.ids[i]) >= t.num_nodes) continue;
+          const auto range = t.edges_of(static_cast<uint64_t>(list.ids[i]));
           for (uint64_t p = range.begin; p < range.end; ++p) {
-            const int64_t place = other[static_cast<int64_t>(t.indices[p])];
+            const int64_t place = other.place(static_cast<int64_t>(t.indices[p]));
             if (place >= 0) found[c].push_back({static_cast<int64_t>(i), place, static_cast<int64_t>(p)});
           }
         }

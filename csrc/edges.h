@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "place_table.h"
 #include "pool.h"
 #include "topology.h"
 
@@ -36,14 +37,9 @@ struct SubgraphEdges {
   PooledArray<int64_t> positions;
 };
 
-struct NodeList {
-  const int64_t* nodes = nullptr;
-  size_t size = 0;
-};
-
 // The edges that have both ends among `nodes` (by node type). Of a node given twice the first place counts.
 std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes,
                                           const std::vector<SubgraphEdgeType>& edge_types,
-                                          const std::vector<NodeList>& nodes);
+                                          const std::vector<ChosenNodes>& nodes);
 
 }  // namespace gz

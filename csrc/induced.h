@@ -3,17 +3,11 @@
 
 #include <cstdint>
 
+#include "place_table.h"
 #include "pool.h"
 #include "topology.h"
 
 namespace gz {
-
-// Nodes of one type as they stand in a sample. batch: the tree each belongs to, or null when there is one.
-struct ChosenNodes {
-  const int64_t* ids = nullptr;
-  const int64_t* batch = nullptr;
-  size_t size = 0;
-};
 
 struct InducedEdges {
   PooledArray<int64_t> neighbour;  // local ids: the first place of the node in `neighbours`

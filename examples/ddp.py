@@ -1,36 +1,28 @@
-"""GraphSAGE on several processes of one machine, which share the files and the page cache.
+"""GraphSAGE on several processes of one machine, started by torchrun --nproc-per-node 2."""
 
-torchrun --nproc-per-node 2 examples/ddp.py --small
-"""
-
+import small_graphs
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from small_graphs import options, store_of
 from torch.nn.parallel import DistributedDataParallel
 from torch_geometric import seed_everything
 from torch_geometric.nn import GraphSAGE
 
-import gz
-import gz_pyg
+from gz_pyg import NeighborLoader, load
 
 
 def main() -> None:
-    args = options(__doc__)
+    args = small_graphs.options(__doc__)
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
-    gz.set_num_threads(max(1, gz.num_threads() // world))
-    if rank == 0:
-        store_of(args, "papers")
-    dist.barrier()
-    data = gz_pyg.load(store_of(args, "papers"))
+    data = load(small_graphs.store_of(args, "papers"))
     seed_everything(args.seed + rank)
 
     nodes = data.train_mask.nonzero().view(-1)
     nodes = nodes[: len(nodes) // world * world][rank::world]  # as many batches on every rank
-    train_loader = gz_pyg.NeighborLoader(data, [15, 10], nodes, batch_size=512, shuffle=True)
+    train_loader = NeighborLoader(data, [15, 10], nodes, batch_size=512, shuffle=True)
     test_nodes = data.test_mask.nonzero().view(-1)[rank::world]
-    test_loader = gz_pyg.NeighborLoader(data, [15, 10], test_nodes, batch_size=1024)
+    test_loader = NeighborLoader(data, [15, 10], test_nodes, batch_size=1024)
 
     torch.manual_seed(args.seed)  # the same start everywhere
     model = DistributedDataParallel(

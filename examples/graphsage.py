@@ -1,25 +1,22 @@
-"""Node classification with GraphSAGE on a graph in files.
+"""Node classification with GraphSAGE. --small makes a graph of a second."""
 
-python examples/graphsage.py --small
-"""
-
+import small_graphs
 import torch
 import torch.nn.functional as F
-from small_graphs import options, store_of
 from torch_geometric import seed_everything
 from torch_geometric.nn import GraphSAGE
 
-import gz_pyg
+from gz_pyg import NeighborLoader, load
 
 
 def main() -> None:
-    args = options(__doc__)
+    args = small_graphs.options(__doc__)
     seed_everything(args.seed)
-    data = gz_pyg.load(store_of(args, "papers"))
+    data = load(small_graphs.store_of(args, "papers"))
 
     common = {"num_neighbors": [15, 10], "batch_size": 1024, "num_workers": args.workers}
-    train_loader = gz_pyg.NeighborLoader(data, input_nodes=data.train_mask, shuffle=True, **common)
-    test_loader = gz_pyg.NeighborLoader(data, input_nodes=data.test_mask, **common)
+    train_loader = NeighborLoader(data, input_nodes=data.train_mask, shuffle=True, **common)
+    test_loader = NeighborLoader(data, input_nodes=data.test_mask, **common)
 
     model = GraphSAGE(data.num_features, 64, num_layers=2, out_channels=data.num_classes)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -1,29 +1,26 @@
-"""Node classification on a heterogeneous graph in files, with a model made by `to_hetero`.
+"""Node classification on a heterogeneous graph, with a model made by `to_hetero`."""
 
-python examples/hetero.py --small
-"""
-
+import small_graphs
 import torch
 import torch.nn.functional as F
-from small_graphs import options, store_of
 from torch_geometric import seed_everything
 from torch_geometric.nn import GraphSAGE, to_hetero
 
-import gz_pyg
+from gz_pyg import NeighborLoader, load
 
 
 def main() -> None:
-    args = options(__doc__)
+    args = small_graphs.options(__doc__)
     seed_everything(args.seed)
-    data = gz_pyg.load(store_of(args, "library"))
+    data = load(small_graphs.store_of(args, "library"))
 
     common = {"num_neighbors": [10, 5], "batch_size": 512, "num_workers": args.workers}
-    train_loader = gz_pyg.NeighborLoader(
+    train_loader = NeighborLoader(
         data, input_nodes=("paper", data["paper"].train_mask), shuffle=True, **common
     )
-    test_loader = gz_pyg.NeighborLoader(data, input_nodes=("paper", data["paper"].test_mask), **common)
+    test_loader = NeighborLoader(data, input_nodes=("paper", data["paper"].test_mask), **common)
 
-    model = GraphSAGE((-1, -1), 64, num_layers=2, out_channels=data["paper"].num_classes)
+    model = GraphSAGE((-1, -1), 64, num_layers=2, out_channels=small_graphs.CLASSES)
     model = to_hetero(model, data.metadata())
     with torch.no_grad():  # gives the lazy layers their sizes
         batch = next(iter(train_loader))

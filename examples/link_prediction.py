@@ -1,23 +1,20 @@
-"""Link prediction with sampled negatives on a graph in files. The edges are never listed in memory.
+"""Link prediction with sampled negatives: every edge of the graph is to be told from a random pair."""
 
-python examples/link_prediction.py --small
-"""
-
+import small_graphs
 import torch
 import torch.nn.functional as F
-from small_graphs import options, store_of
 from torch_geometric import seed_everything
 from torch_geometric.nn import GraphSAGE
 
-import gz_pyg
+from gz_pyg import LinkNeighborLoader, load
 
 
 def main() -> None:
-    args = options(__doc__)
+    args = small_graphs.options(__doc__)
     seed_everything(args.seed)
-    data = gz_pyg.load(store_of(args, "papers"))
+    data = load(small_graphs.store_of(args, "papers"))
 
-    loader = gz_pyg.LinkNeighborLoader(
+    loader = LinkNeighborLoader(
         data,
         num_neighbors=[10, 5],
         batch_size=2048,

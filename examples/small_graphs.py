@@ -6,6 +6,7 @@ Each has communities that can be learned: edges stay mostly inside one, features
 from __future__ import annotations
 
 import argparse
+import fcntl
 from pathlib import Path
 
 import torch
@@ -29,14 +30,24 @@ def options(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
+def in_memory(args: argparse.Namespace, kind: str) -> Data | HeteroData:
+    """The example's graph as an ordinary PyG object."""
+    return {"papers": papers, "library": library, "messages": messages}[kind](_size(args))
+
+
 def store_of(args: argparse.Namespace, kind: str) -> str:
-    """The path of the example's store, which is made the first time."""
-    size = 2_000 if args.small else 100_000
-    path = args.data / f"{kind}-{size}"
-    if not path.exists():
-        args.data.mkdir(parents=True, exist_ok=True)
-        gz_pyg.save({"papers": papers, "library": library, "messages": messages}[kind](size), path)
+    """The path of the example's store, which is made the first time, by one process."""
+    path = args.data / f"{kind}-{_size(args)}"
+    args.data.mkdir(parents=True, exist_ok=True)
+    with open(args.data / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            gz_pyg.save(in_memory(args, kind), path)
     return str(path)
+
+
+def _size(args: argparse.Namespace) -> int:
+    return 2_000 if args.small else 100_000
 
 
 def _ends(src_class: torch.Tensor, dst_class: torch.Tensor, num_edges: int) -> torch.Tensor:

@@ -1,25 +1,22 @@
-"""Predict later messages from earlier ones: no neighbour is later than the edge that is asked about.
+"""Predict later messages from earlier ones: no neighbour is later than the edge that is asked about."""
 
-python examples/temporal.py --small
-"""
-
+import small_graphs
 import torch
 import torch.nn.functional as F
-from small_graphs import options, store_of
 from torch_geometric import seed_everything
 from torch_geometric.nn import GraphSAGE
 
-import gz_pyg
+from gz_pyg import LinkNeighborLoader, load
 
 
 def main() -> None:
-    args = options(__doc__)
+    args = small_graphs.options(__doc__)
     seed_everything(args.seed)
-    data = gz_pyg.load(store_of(args, "messages"))
+    data = load(small_graphs.store_of(args, "messages"))
 
     later = torch.arange(data.num_edges // 2, data.num_edges)
     later = later[torch.randperm(len(later))[:20_000]]
-    loader = gz_pyg.LinkNeighborLoader(
+    loader = LinkNeighborLoader(
         data,
         num_neighbors=[10, 5],
         edge_label_index=data.edge_index[:, later],

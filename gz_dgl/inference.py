@@ -54,9 +54,8 @@ def inference(
     Args:
         g: the graph.
         layers: functions ``layer(block, h) -> h``, from the inputs to the outputs. ``h`` has a row per source
-        node of the
-            block, the result a row per destination node; on a heterogeneous graph both are dicts by node
-            type.
+            node of the block, the result a row per destination node; on a heterogeneous graph both are dicts
+            by node type.
         out: the .npy file to write; a folder for a heterogeneous graph, with a file for each node type.
         feature: the input column.
         column: publish the output as this column of the store, replacing one of that name, instead of

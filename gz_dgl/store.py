@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import gz
-from gz_dgl import _memory
+from gz._ingest.memory import parse_memory
 from gz_dgl._columns import EdgeColumn, MappedColumn
 from gz_dgl._dgl import Column, Frame
 from gz_dgl._index import StoreIndex
@@ -29,9 +29,8 @@ def load(
     Args:
         path: the directory that ``gz.ingest`` or ``gz_dgl.save`` wrote.
         memory: what a single operation may build in memory where DGL works on whole arrays (``g.edges()``,
-        degrees of
-            all nodes, message passing on the full graph). Beyond it, it is refused with the alternative
-            named.
+            degrees of all nodes, message passing on the full graph). What would take more is refused, with
+            the alternative named.
         idtype: ``torch.int64`` or ``torch.int32``; as ``g.int()``.
         cache: as in ``gz.open``: memory for rows of columns that do not fit into it.
 
@@ -46,7 +45,9 @@ def load(
     order = entry.meta.get("dgl", {})
     stored_n = _ordered(list(entry.nodes), order.get("ntypes"))
     stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], order.get("etypes"))]
-    index = StoreIndex(store, stored_n, stored_e, 32 if idtype == torch.int32 else 64, _memory.parse(memory))
+    index = StoreIndex(
+        store, stored_n, stored_e, 32 if idtype == torch.int32 else 64, parse_memory(memory, least=0)
+    )
     if store.is_homogeneous:
         ntypes, etypes = [_NTYPE], [_ETYPE]
         if not stored_e:

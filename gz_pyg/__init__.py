@@ -6,6 +6,7 @@ from gz_pyg.graph_store import GraphStore
 from gz_pyg.loader import LinkNeighborLoader, NeighborLoader
 from gz_pyg.sampler import NeighborSampler
 from gz_pyg.save import save
+from gz_pyg.shadow import ShaDowKHopSampler
 
 __all__ = [
     "FeatureStore",
@@ -13,6 +14,7 @@ __all__ = [
     "LinkNeighborLoader",
     "NeighborLoader",
     "NeighborSampler",
+    "ShaDowKHopSampler",
     "StoreData",
     "load",
     "save",

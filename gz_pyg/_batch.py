@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import N_KEYS
 from torch_geometric.loader.utils import filter_edge_store_
 from torch_geometric.sampler import HeteroSamplerOutput, SamplerOutput
 
@@ -48,7 +49,6 @@ class Joiner:
         if isinstance(self._data, StoreData):
             data = self._new(Data)
             data.edge_index = stack(out.row, out.col)
-            data.num_nodes = out.node.numel()
             self._store_columns(data, self._data.node_types[0], out.node)
             if out.edge is not None:
                 self._store_columns(data, self._data.edge_types[0], out.edge)
@@ -87,10 +87,10 @@ class Joiner:
         else:
             data = self._new(HeteroData)
             for t, node in out.node.items():
-                data[t].num_nodes = node.numel()
-            if isinstance(self._data, StoreData):
-                for t, node in out.node.items():
+                if isinstance(self._data, StoreData):
                     self._store_columns(data[t], t, node)
+                else:
+                    data[t].num_nodes = node.numel()
             for t, row in out.row.items():
                 data[t].edge_index = stack(row, out.col[t])
             if isinstance(self._data, StoreData):
@@ -120,7 +120,10 @@ class Joiner:
 
     def _store_columns(self, part: Any, t: Any, rows: Tensor) -> None:
         features = self._data.feature_store
-        for name in features._names(t):
+        names = features._names(t)
+        if not isinstance(t, tuple) and N_KEYS.isdisjoint(names):
+            part.num_nodes = rows.numel()  # as in a Data: only where no column says it
+        for name in names:
             part[name] = features._take(t, name, rows)
 
     def _remote_columns(self, data: Any, nodes: dict[Any, Tensor], edges: dict[Any, Tensor | None]) -> None:

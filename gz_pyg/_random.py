@@ -8,15 +8,11 @@ changes nothing. Everywhere else, in workers and in samplers used on their own, 
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-from torch import Tensor
-from torch_geometric.sampler import NegativeSampling
 
 _MASK = (1 << 64) - 1
 _thread = threading.local()
@@ -58,32 +54,3 @@ def draw_rng_seed() -> int:
     if batch is not None:
         return batch.next()
     return int(torch.empty((), dtype=torch.int64).random_()) & _MASK
-
-
-class _SeededNegatives(NegativeSampling):
-    """PyG's negative sampling with a generator of its own in place of torch's."""
-
-    _generator: torch.Generator
-
-    def sample(self, num_samples: int, endpoint: Any, num_nodes: int | None = None) -> Tensor:
-        weight = self.src_weight if endpoint == "src" else self.dst_weight
-        if weight is None:
-            if num_nodes is None:
-                raise ValueError("negatives are to be drawn from an unknown number of nodes")
-            return torch.randint(num_nodes, (num_samples,), generator=self._generator)
-        if num_nodes is not None and weight.numel() != num_nodes:
-            raise ValueError(
-                f"there are {num_nodes} nodes, but {weight.numel()} weights to draw negatives by"
-            )
-        return torch.multinomial(weight, num_samples, replacement=True, generator=self._generator)
-
-
-def of_batch(neg_sampling: NegativeSampling | None) -> NegativeSampling | None:
-    """The same negative sampling, drawing from the batch being made, if one is."""
-    if type(neg_sampling) is not NegativeSampling or getattr(_thread, "batch", None) is None:
-        return neg_sampling
-    seeded = copy.copy(neg_sampling)
-    seeded.__class__ = _SeededNegatives
-    assert isinstance(seeded, _SeededNegatives)
-    seeded._generator = torch.Generator().manual_seed(draw_rng_seed() >> 1)
-    return seeded

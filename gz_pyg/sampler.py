@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -19,13 +18,15 @@ from torch_geometric.sampler import (
     SamplerOutput,
 )
 from torch_geometric.sampler.base import DataType, NumNeighbors, SubgraphType
-from torch_geometric.sampler.neighbor_sampler import edge_sample, node_sample
 from torch_geometric.typing import EdgeTypeStr
 
 from gz import _engine
-from gz_pyg._random import draw_rng_seed, of_batch
+from gz_pyg._bidirectional import to_bidirectional
+from gz_pyg._links import Negatives, sample_links
+from gz_pyg._random import draw_rng_seed
 from gz_pyg._source import Column, EdgeKey, NodeKey, make_source
-from gz_pyg._tensors import Mapped, as_numpy_ids, ordered_int64
+from gz_pyg._tensors import Mapped, as_numpy_ids
+from gz_pyg._times import Times
 
 _threads_set_in: int | None = None  # the worker process whose share of the threads has been set
 
@@ -103,6 +104,8 @@ class NeighborSampler(BaseSampler):
         self.disjoint = disjoint
         self.temporal_strategy = temporal_strategy
         self.keep_orig_edges = False
+        self._times = Times(self._source)
+        self._negatives = Negatives(self._source.num_nodes, self._times)
         self._columns: dict[Any, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -206,36 +209,27 @@ class NeighborSampler(BaseSampler):
         self, inputs: NodeSamplerInput, **kwargs: Any
     ) -> SamplerOutput | HeteroSamplerOutput:
         inputs = NodeSamplerInput.cast(inputs)
-        return self._finish(node_sample(inputs, self._sample))
+        t = inputs.input_type
+        out = self._sample(
+            inputs.node if t is None else {t: inputs.node},
+            inputs.time if t is None or inputs.time is None else {t: inputs.time},
+        )
+        out.metadata = (inputs.input_id, inputs.time)
+        return self._finish(out)
 
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
         inputs = EdgeSamplerInput.cast(inputs)
-        neg_sampling = of_batch(NegativeSampling.cast(neg_sampling))
+        neg_sampling = NegativeSampling.cast(neg_sampling)
         if inputs.time is not None and not self.is_temporal:
             raise ValueError("the edges have times, but the sampler was made without time_attr")
-        num_pos = inputs.row.numel()
-        binary = neg_sampling is not None and neg_sampling.is_binary()
-        num_src = num_pos + (math.ceil(num_pos * neg_sampling.amount) if binary and neg_sampling else 0)
-
-        def sample(seed: Any, seed_time: Any) -> SamplerOutput | HeteroSamplerOutput:
-            out = self._sample(seed, seed_time)
-            if out.batch is not None:  # trees of both ends, and of their negatives, belong to the same edge
-                trees = out.batch if isinstance(out.batch, dict) else {None: out.batch}
-                trees = {
-                    t: torch.where(b < num_src, b, b - num_src) % max(1, num_pos) for t, b in trees.items()
-                }
-                out.batch = trees if isinstance(out.batch, dict) else trees[None]
-            return out
-
-        return self._finish(
-            edge_sample(inputs, sample, self.num_nodes, self.disjoint, self.node_time, neg_sampling)
-        )
+        out = sample_links(inputs, neg_sampling, self.disjoint, self._negatives, self._sample)
+        return self._finish(out)
 
     def _finish(self, out: Any) -> Any:
         if self.subgraph_type == SubgraphType.bidirectional:
-            return out.to_bidirectional(keep_orig_edges=self.keep_orig_edges)
+            return to_bidirectional(out, self.keep_orig_edges)
         return out
 
     def _sample(self, seed: Any, seed_time: Any = None, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
@@ -246,7 +240,7 @@ class NeighborSampler(BaseSampler):
         seeds = seed if self.is_hetero else {None: seed}
         times = (seed_time if self.is_hetero else {None: seed_time}) if seed_time is not None else {}
         if self.is_temporal:
-            times = {t: self._seed_time(t, s, times.get(t)) for t, s in seeds.items()}
+            times = {t: self._times.of_seeds(t, s, times.get(t)) for t, s in seeds.items()}
         elif times:
             raise ValueError("the seeds have times, but the sampler was made without time_attr")
         nodes, edges = _engine.sample(
@@ -292,29 +286,6 @@ class NeighborSampler(BaseSampler):
             raise ValueError(f"no node type {t!r}; there are {self._types}")
         return self._types.index(t), as_numpy_ids(torch.as_tensor(seed)), time
 
-    def _seed_time(self, t: NodeKey, seed: Tensor, time: Tensor | None) -> Any:
-        if time is None:
-            column = self._source.node_time.get(t)
-            if column is None:
-                where = "" if t is None else f" of type '{t}'"
-                raise ValueError(
-                    f"the seeds{where} have no time of their own; give one each (input_time, edge_label_time)"
-                )
-            index = torch.as_tensor(seed).to(torch.int64).view(-1)
-            if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < self._source.num_nodes[t]:
-                bad = next(int(i) for i in index if not 0 <= int(i) < self._source.num_nodes[t])
-                raise IndexError(f"seed {bad} is out of range: there are {self._source.num_nodes[t]} nodes")
-            time = column.take(index) if isinstance(column, Mapped) else column.cpu()[index]
-        elif self._float_times() and not time.dtype.is_floating_point:
-            time = time.to(torch.float64)
-        elif time.dtype.is_floating_point and not self._float_times():
-            time = torch.floor(time).to(torch.int64)
-        return ordered_int64(time).to(torch.int64).numpy()
-
-    def _float_times(self) -> bool:
-        columns: list[Any] = [*self._source.node_time.values(), *self._source.edge_time.values()]
-        return any(c.dtype.is_floating_point for c in columns)
-
     def _edge_args(self) -> list[tuple[Any, ...]]:
         """What the engine wants to know of each edge type; the columns are looked up once per process."""
         source = self._source
@@ -322,8 +293,8 @@ class NeighborSampler(BaseSampler):
             self._columns = {
                 t: (
                     _weights(source.weight.get(t)),
-                    self._times(source.edge_time.get(t)),
-                    self._times(source.node_time.get(self._neighbour_type(t))),
+                    self._times.of_edges(t),
+                    self._times.of_nodes(self._neighbour_type(t)),
                 )
                 for t in source.edges
             }
@@ -344,14 +315,6 @@ class NeighborSampler(BaseSampler):
 
     def _neighbour_type(self, t: EdgeKey) -> NodeKey:
         return None if t is None else t[2 if self.sample_direction == "backward" else 0]
-
-    def _times(self, column: Column | None) -> Any:
-        if column is None:
-            return None
-        times = column.tensor if isinstance(column, Mapped) else column
-        if self._float_times():
-            times = times.to(torch.float64)
-        return ordered_int64(times).numpy()
 
     def _induced(self, node: Any, batch: Any, times: Mapping[NodeKey, Any]) -> tuple[Any, Any, Any]:
         near, far, rows = {}, {}, {}

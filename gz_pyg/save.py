@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
@@ -99,7 +100,10 @@ def _split(
     for name, value in store.items():
         if name in ("edge_index", "num_nodes"):
             continue
-        column = isinstance(value, Tensor) and value.layout == torch.strided and value.dim() > 0
+        if isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "fiub":
+            column = True  # np.memmap too: nothing of it is read here
+        else:
+            column = isinstance(value, Tensor) and value.layout == torch.strided and value.dim() > 0
         first = column and store._parent().__cat_dim__(name, value, store) == 0
         where = rest
         if first and hasattr(store, "is_node_attr") and store.is_node_attr(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 
@@ -33,6 +34,29 @@ def test_examples_run(page, repository):
     namespace: dict = {"__name__": "__main__"}
     for i, block in enumerate(blocks):
         exec(compile(block, f"{page}, example {i + 1}", "exec"), namespace)
+
+
+def diffs(text: str) -> dict[str, list[str]]:
+    """The lines of each diff that is shown for an example, by the name of the example."""
+    found = {}
+    for block in re.finditer(r"^```diff\n(.*?)^```", text, re.S | re.M):
+        before = text[: block.start()].rsplit("\n\n", 1)[-1].rsplit("```", 1)[-1]
+        name = re.search(r"examples/(\w+)\.py", before)
+        if name:
+            found[name[1]] = block[1].splitlines()
+    return found
+
+
+@pytest.mark.parametrize("page", ["docs/pyg.md", "docs/dgl.md"])
+def test_the_diffs_shown_are_those_of_the_files(page, repository):
+    examples = repository / "examples"
+    shown = diffs((repository / page).read_text())
+    originals = {p.name.removesuffix("_in_memory.py") for p in examples.glob("*_in_memory.py")}
+    assert set(shown) == {name for name in originals if name.startswith("dgl_") == ("dgl" in page)}
+    for name, lines in shown.items():
+        old, new = ((examples / f"{name}{end}.py").read_text().splitlines() for end in ("_in_memory", ""))
+        changed = [line for line in difflib.ndiff(old, new) if line[0] in "+-" and line[2:].strip()]
+        assert sorted(line[:1] + line[2:] for line in changed) == sorted(lines), name
 
 
 def test_links_lead_somewhere(repository):

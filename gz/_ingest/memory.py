@@ -6,11 +6,10 @@ import re
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_LEAST = 10**6
 
 
-def parse_memory(value: str | int | float) -> int:
-    """Bytes in "2GB", "512 MiB", "1.5g" or a plain number."""
+def parse_memory(value: str | int | float, least: int = 10**6) -> int:
+    """Bytes in "2GB", "512 MiB", "1.5g" or a plain number; an error below ``least``."""
     if isinstance(value, str):
         m = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", value.lower())
         if not m or (m[3] and not m[2]):
@@ -18,6 +17,6 @@ def parse_memory(value: str | int | float) -> int:
         amount = int(float(m[1]) * (_BINARY[m[2]] if m[3] else _UNITS[m[2]]))
     else:
         amount = int(value)
-    if amount < _LEAST:
-        raise ValueError(f"memory={value!r} is too little to work in; give at least 1MB")
+    if amount < least:
+        raise ValueError(f"memory={value!r} is too little to work in; give at least {least / 1e6:g}MB")
     return amount

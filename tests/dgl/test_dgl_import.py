@@ -144,13 +144,16 @@ def test_importing_twice_wraps_dgl_once():
     assert not hasattr(dgl.sampling.sample_neighbors.__wrapped__, "_gz_dispatches")
 
 
-@pytest.mark.parametrize(("text", "size"), [("2GB", 2 * 10**9), ("1.5 MiB", 1572864), (77, 77)])
-def test_memory_limits_are_read(text, size):
-    from gz_dgl import _memory
+@pytest.mark.parametrize("memory", ["2GB", "1.5 MiB", 77])
+def test_memory_limits_are_read_as_elsewhere(on_disk, memory):
+    import dgl
 
-    assert _memory.parse(text) == size
+    from gz._ingest.memory import parse_memory
+
+    g = dgl.graph(([0, 1], [1, 2]))
+    assert on_disk(g, memory=memory)._graph.limit == parse_memory(memory, least=0)
     with pytest.raises(ValueError, match="2GB"):
-        _memory.parse("lots")
+        on_disk(g, memory="lots")
 
 
 def test_versions_compare():

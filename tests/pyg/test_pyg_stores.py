@@ -315,3 +315,28 @@ def test_a_graph_that_would_not_fit_is_refused(homogeneous_path, monkeypatch):
     monkeypatch.setattr("gz._ram.free_ram", lambda: 1000)
     with pytest.raises(MemoryError, match="use it where it lies"):
         gz_pyg.load(homogeneous_path).to_memory()
+
+
+def test_arrays_and_mapped_arrays_are_saved_as_columns(tmp_path, homogeneous):
+    x = np.memmap(tmp_path / "x.bin", np.float32, "w+", shape=(100, 8))
+    x[:] = homogeneous.x.numpy()
+    data = Data(edge_index=homogeneous.edge_index, y=homogeneous.y.numpy())
+    data.x, data.edge_attr = x, homogeneous.edge_attr.numpy()
+    loaded = gz_pyg.load(gz_pyg.save(data, tmp_path / "store"))
+    for name in ("x", "y", "edge_attr"):
+        assert torch.equal(getattr(loaded, name), homogeneous[name])
+
+
+def test_a_batch_has_the_fields_it_has_in_memory(
+    homogeneous, homogeneous_path, heterogeneous, heterogeneous_path
+):
+    batches = [
+        next(iter(gz_pyg.NeighborLoader(d, [2], batch_size=5))) for d in (homogeneous, homogeneous_path)
+    ]
+    assert set(batches[0].keys()) - {"name"} == set(batches[1].keys())
+    batches = [
+        next(iter(gz_pyg.NeighborLoader(d, [2], "paper", batch_size=5)))
+        for d in (heterogeneous, heterogeneous_path)
+    ]
+    for t in [*heterogeneous.node_types, *heterogeneous.edge_types]:
+        assert set(batches[0][t].keys()) == set(batches[1][t].keys())

@@ -83,9 +83,9 @@ def memory_capped(limit: int | None) -> Iterator:
     group.mkdir()
     try:
         (group / limit_file).write_text(str(limit))
-        swap = group / "memory.swap.max"
-        if swap.exists():
-            swap.write_text("0")
+        for name in ("memory.swap.max", "memory.swappiness"):
+            if (group / name).exists():
+                (group / name).write_text("0")
         yield lambda: (group / members).write_text(str(os.getpid()))
     finally:
         group.rmdir()

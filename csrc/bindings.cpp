@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "check.h"
+#include "device.h"
 #include "error.h"
 #include "feature.h"
 #include "gather.h"
@@ -363,6 +364,9 @@ NB_MODULE(_engine, m) {
         return nb::make_tuple(c.path == ReadPath::kRing ? "ring" : "threads", c.why);
       },
       "How rows that are not in memory are read, and why.");
+  m.def("random_reads_per_second", &random_reads_per_second, nb::arg("path"), nb::arg("bytes"),
+        nb::arg("depth"), nb::arg("threads"), nb::arg("count"), nb::arg("rng_seed") = 0,
+        nb::call_guard<nb::gil_scoped_release>(), "What the disk under a file gives; for benchmarks.");
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads, nb::arg("n"));
   m.def("pool_limit", &pool_limit);

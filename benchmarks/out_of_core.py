@@ -225,7 +225,7 @@ def papers(args, report) -> None:
     limit = device / max(1.0, done["reads_per_batch"])
     report.note(
         f"model: {device:,.0f} reads/s / ({done['rows_per_batch']:,.0f} rows x {done['miss_rate']:.3f} missed"
-        f", {done['reads_per_batch']:,.0f} reads) = {limit:.2f} batches/s; reached {done['batches_per_s']:.2f}"
+        f", {done['reads_per_batch']:,.0f} reads) = {limit:.2f} batches/s; got {done['batches_per_s']:.2f}"
     )
     report.note(f"losses: first {done['losses'][:3]}, last {done['losses'][-3:]}")
 

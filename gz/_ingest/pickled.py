@@ -28,7 +28,7 @@ _LEGACY_PICKLES = 3  # before the data: a magic number, the version, the machine
 
 _MALFORMED = (
     *(struct.error, ValueError, IndexError, KeyError, TypeError, EOFError, AttributeError, StopIteration),
-    *(OverflowError, zipfile.BadZipFile),
+    *(OverflowError, SyntaxError, RecursionError, zipfile.BadZipFile),
 )
 
 
@@ -78,6 +78,8 @@ class PickledArray:
             raise Unsupported("holds an array in Fortran order")
         if not isinstance(dtype, np.dtype) or dtype.hasobject or not isinstance(data, (Span, bytes)):
             raise Unsupported("holds an array of Python objects")
+        if not shape or min(shape) < 0:
+            raise Unsupported(f"holds an array of shape {shape}")
         self.shape, self.dtype, self.data = tuple(int(n) for n in shape), dtype, data
 
     def chunks(self, rows: int) -> Iterator[np.ndarray]:

@@ -20,6 +20,7 @@ from .csv_table import CsvTable
 from .edge_input import expand, is_path
 from .npy import RawArray, members, open_array, split_member
 from .parquet import ParquetTable
+from .pickled import PickledArray
 from .pt import FromPt
 from .tables import ArrayTable, IteratorTable, JoinedTable, MatrixTable, NpyTable, Table, stored_column
 
@@ -217,7 +218,8 @@ def check_split(name: str, value: Any, num_nodes: int | None, base: str = "") ->
 def split_chunks(name: str, value: Any, num_nodes: int, base: str) -> Iterator[np.ndarray]:
     """A split as node ids, in pieces: given as ids, a mask over all nodes, a range, or in a .pt file."""
     if isinstance(value, FromPt):
-        value = np.asarray(value())
+        value = value()
+        value = value.chunks(_SPLIT_ROWS) if isinstance(value, PickledArray) else np.asarray(value)
     if isinstance(value, IdRange):
         for at in range(value.start, value.stop, _SPLIT_ROWS):
             yield np.arange(at, min(at + _SPLIT_ROWS, value.stop), dtype=np.int64)

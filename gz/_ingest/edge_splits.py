@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 from gz import manifest
 from gz._engine import InputError
 
-from .arrays import as_numpy, is_array
+from .arrays import Column, as_numpy, is_array
 from .columns import write_column
+from .pickled import PickledArray
 from .spec import FileNames, Spec
-from .tables import ArrayTable
+from .tables import ArrayTable, Chunk, Table
 
 # What holds node ids in OGB's splits; everything else (relation, weight, year, ...) is kept unchecked.
 _ENDS = {
@@ -21,7 +23,7 @@ _ENDS = {
     **dict.fromkeys(("head", "head_neg"), "head_type"),
     **dict.fromkeys(("tail", "tail_neg"), "tail_type"),
 }
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # ids checked at once
 
 
 def write_edge_splits(
@@ -41,15 +43,29 @@ def write_edge_splits(
             if key in _ENDS:
                 kinds = data.get(_ENDS[key] or "")
                 _check_ids(values, f"{where}: {key!r}", kinds, counts)
-            write_column(
-                root / str(entry.file), str(key), ArrayTable({str(key): values}, f"{where}: {key!r}")
-            )
+            write_column(root / str(entry.file), str(key), _table(str(key), values, f"{where}: {key!r}"))
             out[split][str(key)] = entry
     return out
 
 
-def _values(value: Any, where: str) -> tuple[np.ndarray, list[str] | None]:
+class _Streamed(Table):
+    """A long array of a pickle as a table of one column."""
+
+    def __init__(self, name: str, array: PickledArray, where: str):
+        self.name, self.rows, self._array = where, len(array), array
+        self.columns = [Column(name, array.dtype.name, array.shape[1:])]
+
+    def chunks(self, rows: int) -> Iterator[Chunk]:
+        at = 0
+        for a in self._array.chunks(rows):
+            yield Chunk({self.columns[0].name: a}, len(a), self.name, at)
+            at += len(a)
+
+
+def _values(value: Any, where: str) -> tuple[Any, list[str] | None]:
     """The column, and the names it counts in when the dataset has a name per row."""
+    if isinstance(value, PickledArray):
+        return value, None
     if is_array(value):
         values = as_numpy(value)[0]
         if values.ndim == 0 or values.dtype.kind not in "biuf":
@@ -68,22 +84,37 @@ def _values(value: Any, where: str) -> tuple[np.ndarray, list[str] | None]:
     raise InputError(f"{where} is a {type(value).__name__}; a split holds arrays or lists of names")
 
 
-def _check_ids(ids: np.ndarray, where: str, kinds: Any, counts: dict[str, int]) -> None:
+def _table(name: str, values: Any, where: str) -> Table:
+    if isinstance(values, PickledArray):
+        return _Streamed(name, values, where)
+    return ArrayTable({name: values}, where)
+
+
+def _blocks(ids: Any) -> Iterator[np.ndarray]:
+    rows = max(1, _BLOCK // max(1, int(np.prod(ids.shape[1:], dtype=np.int64))))
+    if isinstance(ids, PickledArray):
+        yield from ids.chunks(rows)
+    else:
+        yield from (ids[at : at + rows] for at in range(0, len(ids), rows))
+
+
+def _check_ids(ids: Any, where: str, kinds: Any, counts: dict[str, int]) -> None:
     if ids.dtype.kind not in "iu":
         raise InputError(f"{where} has dtype {ids.dtype}; node ids are integers")
     if kinds is None and len(counts) > 1:
         return  # ids of a heterogeneous graph that do not say of which type
     if kinds is not None and len(kinds) != len(ids):
         raise InputError(f"{where} has {len(ids)} rows, but there are {len(kinds)} node types beside it")
-    only = next(iter(counts.values()))
-    for at in range(0, len(ids), _BLOCK):
-        block = ids[at : at + _BLOCK].reshape(min(_BLOCK, len(ids) - at), -1)
+    only, end = next(iter(counts.values())), 0
+    for rows in _blocks(ids):
+        at, end = end, end + len(rows)
+        block = rows.reshape(len(rows), -1)
         limit: Any = only
         if kinds is not None:
-            unknown = set(kinds[at : at + _BLOCK]) - set(counts)
+            unknown = set(kinds[at:end]) - set(counts)
             if unknown:
                 raise InputError(f"{where}: there is no node type {sorted(unknown)[0]!r}")
-            limit = np.array([counts[k] for k in kinds[at : at + _BLOCK]])[:, None]
+            limit = np.array([counts[k] for k in kinds[at:end]])[:, None]
         bad = (block < 0) | (block >= limit)
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])

@@ -20,6 +20,7 @@ from . import pt
 from .columns import check_split
 from .layouts import optional, required
 from .ogb_text import types_marked
+from .pickled import PickledArray
 from .spec import Spec
 
 _PARTS = ("train", "valid", "test")
@@ -122,7 +123,7 @@ def _ids(file: str) -> dict[str, Any]:
 def _add(spec: Spec, name: str, part: Any, lazy: pt.FromPt) -> None:
     """`part` says what kind of split it is; what is kept is only where to read it."""
     file = lazy.file
-    if isinstance(part, (np.ndarray, list)):
+    if isinstance(part, (np.ndarray, list, PickledArray)):
         _only_type(spec, file).splits[name] = lazy
     elif not isinstance(part, dict) or not part:
         raise InputError(

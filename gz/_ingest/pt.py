@@ -1,8 +1,8 @@
 """`.pt` files, in which OGB keeps splits and counts: read without running what a pickle may contain.
 
 torch is imported here only, and only when there is such a file to read. Tensors of today's format stay
-mapped; NumPy arrays, which OGB's own files hold, are part of the pickle, and a pickle is read whole: the
-reader says so beforehand when that would not fit the memory budget.
+mapped; NumPy arrays, which OGB's own files hold, are part of the pickle, which torch reads whole. Where that
+would not fit the memory budget, they are streamed (pickled.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from gz._engine import InputError
+
+from . import pickled as streamed
 
 # A pickled array of n bytes passes through text, bytes and an array before it is an array again.
 _PICKLE_FACTOR = 3  # measured: 2.7
@@ -38,6 +40,8 @@ class FromPt:
         for key in self.keys:
             value = value[key]
         if self.fifths:
+            if isinstance(value, streamed.PickledArray):
+                value = np.concatenate(list(value.chunks(1 << 20)))
             value = np.asarray(value)
             value = value[np.isin(np.arange(len(value)) % 5, self.fifths)]
         return value
@@ -55,17 +59,24 @@ def load(path: str, memory: int | None = None) -> Any:
         raise FileNotFoundError(2, "a file of the dataset is missing", path)
     mappable, pickled = _sizes(path)
     if memory is not None and pickled * _PICKLE_FACTOR > memory:
-        need = pickled * _PICKLE_FACTOR / 1e9
-        raise InputError(
-            f"{path}: holds {pickled / 1e9:.1f} GB in a pickle, which can only be read whole and takes about "
-            f"{need:.1f} GB; the budget is {memory / 1e9:.1f} GB: pass memory='{int(need) + 1}GB' (--memory)"
-        )
+        try:
+            return streamed.load(path)
+        except streamed.Unsupported as e:
+            need = pickled * _PICKLE_FACTOR / 1e9
+            raise InputError(
+                f"{path}: {e}; read whole it takes about {need:.1f} GB, and the budget is "
+                f"{memory / 1e9:.1f} GB: pass memory='{int(need) + 1}GB' (--memory)"
+            ) from None
     try:
         with torch.serialization.safe_globals(_numpy_globals()):
             data = torch.load(path, map_location="cpu", weights_only=True, mmap=True if mappable else None)
     except FileNotFoundError:
         raise
     except Exception as e:
+        try:
+            return streamed.load(path)  # torch does not read every kind of pickle safely: protocol 4, for one
+        except streamed.Unsupported:
+            pass
         reason = str(e).strip().splitlines()[-1] if str(e).strip() else type(e).__name__
         if "Unsupported" in str(e) or "GLOBAL" in str(e):
             reason = "it holds Python objects besides tensors, arrays, numbers and text"
@@ -90,6 +101,7 @@ def _numpy_globals() -> list[Any]:
     scalar = np.float64(0).__reduce__()[0]
     kinds = {type(np.dtype(c)) for c in "?bBhHiIlLqQefdSU"}
     known: list[Any] = [np.ndarray, np.dtype, _codecs.encode, *kinds]
+    known += [(bytes, "__builtin__.bytes"), (bytes, "builtins.bytes")]  # of an empty array
     for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
         known += [(rebuild, f"{module}._reconstruct"), (scalar, f"{module}.scalar")]
     return known

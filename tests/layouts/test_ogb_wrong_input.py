@@ -236,7 +236,7 @@ def test_split_files_that_are_no_splits(tmp_path, capsys):
 
 class _Bomb:
     def __reduce__(self):
-        return os.mkdir, (os.environ["GZ_TEST_BOMB"],)
+        return os.mkdir, (os.environ.get("GZ_TEST_BOMB", "/nowhere/bomb"),)
 
 
 def test_a_pickle_is_not_executed(tmp_path, capsys, monkeypatch):
@@ -247,14 +247,18 @@ def test_a_pickle_is_not_executed(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "bomb").exists()
 
 
-def test_a_pickle_beyond_the_budget_is_refused_before_it_is_read(tmp_path, capsys):
+def test_a_pickle_beyond_the_budget_that_cannot_be_streamed(tmp_path, capsys):
     folders.text_link(tmp_path / "tiny", "collab")
-    big = {"edge": np.zeros((60_000, 2), int), "edge_neg": np.zeros((2, 2), int)}
+    big = {"edge": np.asfortranarray(np.zeros((60_000, 2), int)), "edge_neg": np.zeros((2, 2), int)}
     torch.save(big, tmp_path / "tiny/split/time/test.pt")
-    refuse(tmp_path, tmp_path / "tiny", capsys, "test.pt", "can only be read whole", "--memory", memory="1MB")
-    big = {k: torch.from_numpy(v) for k, v in big.items()}  # tensors stay in the file
-    torch.save(big, tmp_path / "tiny/split/time/test.pt")
-    gz.ingest(tmp_path / "s", ogb=tmp_path / "tiny", memory="1MB")
+    refuse(tmp_path, tmp_path / "tiny", capsys, "test.pt", "Fortran order; read whole", memory="1MB")
+    monkey = {"edge": _Bomb(), "edge_neg": np.zeros((60_000, 2), int)}
+    torch.save(monkey, tmp_path / "tiny/split/time/test.pt")
+    refuse(tmp_path, tmp_path / "tiny", capsys, "test.pt", "mkdir, which is neither", memory="1MB")
+    whole = (tmp_path / "tiny/split/time/valid.pt").read_bytes()
+    torch.save({"edge": torch.zeros((60_000, 2), dtype=torch.int64)}, tmp_path / "tiny/split/time/test.pt")
+    (tmp_path / "tiny/split/time/valid.pt").write_bytes(whole)
+    gz.ingest(tmp_path / "s", ogb=tmp_path / "tiny", memory="1MB")  # tensors stay in the file
 
 
 def test_options_that_do_not_go_together(tmp_path, text):

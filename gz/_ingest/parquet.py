@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from gz import _engine
 from gz._engine import InputError
 
+from . import row_groups
 from .arrays import Column
 from .tables import Chunk, Table
 from .text import Text
-
-_SMALL_GROUP = 1 << 16  # rows
 
 
 class ParquetTable(Table):
@@ -42,7 +36,6 @@ class ParquetTable(Table):
             if n not in schema.names:
                 raise InputError(f"{path}: has no column {n!r}; it has {', '.join(schema.names)}")
         self._names = names
-        self._lock, self._handles = threading.Lock(), threading.local()
         self.columns = [self._column(schema.field(n)) for n in names]
 
     def _column(self, field: Any) -> Column:
@@ -73,40 +66,10 @@ class ParquetTable(Table):
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         at = 0
-        for batch in self._batches(rows):
+        for batch in row_groups.batches(self.name, self._file, self._names, rows):
             part = {c.name: self._array(batch.column(c.name), c, at) for c in self.columns}
             yield Chunk(part, batch.num_rows, self.name, at)
             at += batch.num_rows
-
-    def _batches(self, rows: int) -> Iterator[Any]:
-        """Record batches of at most `rows` rows. Row groups of about that size are decoded whole, several at
-        the same time, and cut without a copy; a larger one is decoded piece by piece."""
-        groups = self._file.metadata.num_row_groups
-        whole = [self._file.metadata.row_group(g).num_rows <= max(rows, _SMALL_GROUP) for g in range(groups)]
-        with ThreadPoolExecutor(_engine.num_threads(), "gz-parquet") as pool:
-            begun: deque[Future[Any]] = deque()
-            for g in range(groups):
-                if not whole[g]:
-                    yield from self._file.iter_batches(
-                        batch_size=rows, row_groups=[g], columns=self._names, use_threads=True
-                    )
-                    continue
-                for later in range(g + len(begun), min(groups, g + _engine.num_threads())):
-                    if not whole[later]:
-                        break
-                    begun.append(pool.submit(self._group, later))
-                yield from begun.popleft().result().to_batches(max_chunksize=rows)
-
-    def _group(self, g: int) -> Any:
-        """A row group, read through a handle of this thread's own: one cannot be shared."""
-        import pyarrow.parquet as pq
-
-        if not os.path.exists(self.name):  # somewhere else: one handle, one reader at a time
-            with self._lock:
-                return self._file.read_row_group(g, columns=self._names, use_threads=True)
-        if not hasattr(self._handles, "file"):
-            self._handles.file = pq.ParquetFile(self.name, metadata=self._file.metadata, memory_map=False)
-        return self._handles.file.read_row_group(g, columns=self._names, use_threads=False)
 
     def _array(self, values: Any, column: Column, first_row: int) -> Any:
         import pyarrow as pa

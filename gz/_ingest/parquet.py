@@ -9,8 +9,8 @@ import numpy as np
 
 from gz._engine import InputError
 
-from . import row_groups
 from .arrays import Column
+from .row_groups import in_order
 from .tables import Chunk, Table
 from .text import Text
 
@@ -66,10 +66,13 @@ class ParquetTable(Table):
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
         at = 0
-        for batch in row_groups.batches(self.name, self._file, self._names, rows):
+        for batch in self._batches(rows):
             part = {c.name: self._array(batch.column(c.name), c, at) for c in self.columns}
             yield Chunk(part, batch.num_rows, self.name, at)
             at += batch.num_rows
+
+    def _batches(self, rows: int) -> Iterator[Any]:
+        return in_order(self.name, self._file, self._names, rows)
 
     def _array(self, values: Any, column: Column, first_row: int) -> Any:
         import pyarrow as pa

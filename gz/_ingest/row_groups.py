@@ -14,11 +14,11 @@ from gz import _engine
 _SMALL = 1 << 16  # rows
 
 
-def batches(path: str, file: Any, columns: list[str], rows: int) -> Iterator[Any]:
+def in_order(path: str, file: Any, columns: list[str], rows: int) -> Iterator[Any]:
     """Record batches of at most `rows` rows. `file` is the open ParquetFile of `path`.
 
-    Row groups of about that size are decoded whole, one on each thread, and cut without a copy; a larger one is
-    decoded piece by piece.
+    Row groups of about that size are decoded whole, one on each thread, and cut without a copy; a larger one
+    is decoded piece by piece.
     """
     groups = file.metadata.num_row_groups
     whole = [file.metadata.row_group(g).num_rows <= max(rows, _SMALL) for g in range(groups)]

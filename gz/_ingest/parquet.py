@@ -13,10 +13,9 @@ from gz._engine import InputError
 
 from . import remote
 from .arrays import Column
+from .row_groups import in_order
 from .tables import Chunk, Table
 from .text import Text
-
-_SMALL_GROUP = 1 << 16  # rows
 
 
 class ParquetTable(Table):
@@ -82,17 +81,7 @@ class ParquetTable(Table):
             at += batch.num_rows
 
     def _batches(self, rows: int) -> Iterator[Any]:
-        """Record batches of at most `rows` rows. A row group of about that size is decoded in one go, its
-        columns at the same time, and cut without a copy; a larger one is decoded piece by piece."""
-        about = self._file.metadata
-        for g in range(about.num_row_groups):
-            if about.row_group(g).num_rows <= max(rows, _SMALL_GROUP):
-                table = self._file.read_row_group(g, columns=self._names, use_threads=True)
-                yield from table.to_batches(max_chunksize=rows)
-            else:
-                yield from self._file.iter_batches(
-                    batch_size=rows, row_groups=[g], columns=self._names, use_threads=True
-                )
+        return in_order(self.name, self._file, self._names, rows)
 
     def _array(self, values: Any, column: Column, first_row: int) -> Any:
         import pyarrow as pa

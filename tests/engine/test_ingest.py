@@ -486,6 +486,46 @@ def test_names_become_safe_unique_files(tmp_path):
         assert read_gd(columns[name].path(tmp_path / "s")).tolist() == (x + i).tolist()
 
 
+@pytest.mark.parametrize("memory", ["1MB", "8MB", "2GB"])
+def test_row_groups_of_all_sizes_come_in_order(tmp_path, memory):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sizes = [10, 70_000, 3, 1, 100_000, 30_000, 30_000, 0, 30_000, 90_000, 5]
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 500, (2, sum(sizes)))
+    schema = pa.schema([("src", pa.int64()), ("dst", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "e.parquet", schema) as writer:
+        at = 0
+        for n in sizes:
+            writer.write_table(pa.table(list(edges[:, at : at + n]), schema=schema))
+            at += n
+    ingest(tmp_path / "a", tmp_path / "e.parquet", keep_edge_ids=True, memory=memory)
+    ingest(tmp_path / "b", edges, keep_edge_ids=True)
+    assert (tmp_path / "a" / IN).read_bytes() == (tmp_path / "b" / IN).read_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["<i4", "<u4", "<i8", "<u8", ">i8", "<i2", "u1"])
+@pytest.mark.parametrize("form", ["array", "npy"])
+def test_ids_of_every_width_are_checked_on_the_way(tmp_path, dtype, form):
+    edges = np.array([[0, 1, 2, 3], [4, 3, 2, 1]], dtype)
+
+    def given(a):
+        np.save(tmp_path / "e.npy", a)
+        return a if form == "array" else tmp_path / "e.npy"
+
+    ingest(tmp_path / "s", given(edges), num_nodes=5)
+    ingest(tmp_path / "t", edges.astype(np.int64), num_nodes=5)
+    assert (tmp_path / "s" / IN).read_bytes() == (tmp_path / "t" / IN).read_bytes()
+    with pytest.raises(InputError, match=r"row 0: destination id 4 is out of range: there are 4 nodes"):
+        ingest(tmp_path / "u", given(edges), num_nodes=4)
+    if "i" in dtype:
+        edges[0, 2] = -1
+        for n in (5, None):
+            with pytest.raises(InputError, match=r"row 2: source id -1 is negative"):
+                ingest(tmp_path / "u", given(edges), num_nodes=n)
+
+
 SCRIPT = """
 import sys, time, numpy as np
 from gz._ingest import ingest

@@ -1,5 +1,7 @@
 """GraphSAGE on several processes of one machine, started by torchrun --nproc-per-node 2."""
 
+import argparse
+
 import small_graphs
 import torch
 import torch.distributed as dist
@@ -10,9 +12,7 @@ from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GraphSAGE
 
 
-def main() -> None:
-    args = small_graphs.options(__doc__)
-    dist.init_process_group("gloo")
+def train(args: argparse.Namespace) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     data = small_graphs.in_memory(args, "papers")
     seed_everything(args.seed + rank)
@@ -48,7 +48,15 @@ def main() -> None:
         dist.all_reduce(correct)
         if rank == 0:
             print(f"epoch {epoch}: test accuracy {float(correct[0] / correct[1]):.3f}", flush=True)
-    dist.barrier()  # none may leave while another still waits for it
+
+
+def main() -> None:
+    args = small_graphs.options(__doc__)
+    dist.init_process_group("gloo")
+    train(args)
+    # The model is gone by now, as it must be: one that outlives destroy_process_group() ends the group by
+    # itself, holding the GIL while it waits for a thread of gloo's that may be waiting for the GIL.
+    dist.barrier()
     dist.destroy_process_group()
 
 

@@ -8,6 +8,7 @@ queues: columns through a row cache, topology through the page cache. docs/desig
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,13 @@ def parse_cache(cache: str | int) -> int | None:
     raise ValueError(f"cache is {cache!r}; give 'auto', 0, a number of bytes, or text such as '4GB'")
 
 
+def _workers() -> int:
+    """How many processes like this one there are: a DataLoader's workers. What is held they share anyway."""
+    data = sys.modules.get("torch.utils.data")
+    info = data.get_worker_info() if data else None
+    return info.num_workers if info else 1
+
+
 def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dict[Any, Share]:
     """Divides the free memory (found out when not given) among `parts`. `cache`: bytes, or None for auto."""
     room = int((free_ram() if free is None else free) * (1 - _FOR_THE_SCRIPT)) - (cache or 0)
@@ -74,6 +82,7 @@ def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dic
             large.append(part)
     if cache is None:
         cache = max(0, int(room if topology_fits else room * (1 - _FOR_TOPOLOGY)))
+    cache //= _workers()
     total = sum(p.bytes for p in large)
     for part in large:
         shares[part.key] = Share(cache=cache * part.bytes // total)

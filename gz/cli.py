@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import gz
-from gz import _cli_edit
+from gz import _cli_edit, _engine
+from gz._ram import free_ram
 from gz.store import Store
 from gz.verify import verify
 
@@ -228,7 +229,20 @@ def _info(args: argparse.Namespace) -> int:
         _print_edges(store, edge_type)
     for name, columns in store.manifest.edge_splits.items():
         print(f"edge split {name}: {', '.join(columns)}")
+    _print_memory_plan(store)
     return 0
+
+
+def _print_memory_plan(store: Store) -> None:
+    path, why = _engine.read_path()
+    how = {
+        "ring": "io_uring, deep queues",
+        "threads": "blocking reads in many threads",
+        "map": "page faults",
+    }
+    print(f"with {_size(free_ram())} of memory free; what is not in it is read by {how[path]} ({why})")
+    for file, share in store.memory_plan().items():
+        print(f"  {file:<32} {share}")
 
 
 def _print_edges(store: Store, edge_type: Any) -> None:

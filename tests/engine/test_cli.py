@@ -36,6 +36,7 @@ def test_ingest_info_and_verify(here, capsys):
         "2 nodes",
         "weighted",
         "degree 1.0 on average",
+        "held in memory",
     ):
         assert part in text
     assert main(["verify", "s"]) == 0

@@ -152,7 +152,8 @@ void read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   const uint64_t largest = (extents.largest() + kPage - 1) / kPage * kPage;
   const auto depth =
       static_cast<unsigned>(std::clamp<uint64_t>(kBuffersPerThread / largest, 1, ring.depth()));
-  Buffer buffers(depth * largest);
+  const PooledArray<char> buffers(depth *
+                                  largest);  // larger than what the pool leaves to the heap: page-aligned
   std::vector<Extent> active(depth);
   std::vector<uint32_t> free_slots(depth);
   for (uint32_t i = 0; i < depth; ++i) free_slots[i] = depth - 1 - i;
@@ -204,7 +205,7 @@ void read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
 }
 
 void read_blocking(Extents& extents, ReadCounts& counts) {
-  Buffer buffer(extents.largest());
+  const PooledArray<char> buffer((extents.largest() + kPage) / kPage * kPage);
   Extents::Cursor cursor;
   for (Extent e; extents.next(cursor, e);) {
     char* const to = e.straight ? e.straight : buffer.data();

@@ -25,7 +25,7 @@ def train(args: argparse.Namespace) -> None:
 
     torch.manual_seed(args.seed)  # the same start everywhere
     model = DistributedDataParallel(
-        GraphSAGE(data.num_features, 64, num_layers=2, out_channels=data.num_classes)
+        GraphSAGE(data.num_features, 64, num_layers=2, out_channels=int(data.y.max()) + 1)
     )
     torch.manual_seed(args.seed + 1 + rank)  # and different samples
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

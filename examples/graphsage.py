@@ -18,7 +18,7 @@ def main() -> None:
     train_loader = NeighborLoader(data, input_nodes=data.train_mask, shuffle=True, **common)
     test_loader = NeighborLoader(data, input_nodes=data.test_mask, **common)
 
-    model = GraphSAGE(data.num_features, 64, num_layers=2, out_channels=data.num_classes)
+    model = GraphSAGE(data.num_features, 64, num_layers=2, out_channels=int(data.y.max()) + 1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
     for epoch in range(1, args.epochs + 1):

@@ -47,14 +47,15 @@ def background():
 
 def wait_for_the_end_of(threads):
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+    assert not [t for t in threads if t.is_alive()]
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     before = set(background())
     yield
-    wait_for_the_end_of(set(background()) - before)  # would hang on one that was forgotten
+    wait_for_the_end_of(set(background()) - before)
 
 
 # ---- the same results ----
@@ -510,7 +511,8 @@ def test_two_threads_with_a_loader_each(homo):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
+    assert not [t for t in threads if t.is_alive()]
     for made in results:
         same(want, made)
 

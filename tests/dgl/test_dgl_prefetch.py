@@ -13,7 +13,7 @@ import torch
 from dgl_graphs import random_graph
 
 import gz_dgl
-from gz_dgl import _columns
+from gz_dgl import _columns, _random
 
 DEPTHS = [0, 1, 2, 4]
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -24,6 +24,12 @@ def graph(tmp_path_factory):
     path = tmp_path_factory.mktemp("prefetch") / "store"
     gz_dgl.save(random_graph(), path)
     return gz_dgl.load(path)
+
+
+@pytest.fixture(autouse=True)
+def no_dgl_seed_was_given(monkeypatch):
+    """As in a new process: another test's dgl.seed would decide over torch's, and seed() would do nothing."""
+    monkeypatch.setattr(_random, "_stream", _random._Stream())
 
 
 def make_loader(g, sampler=None, **options):
@@ -88,11 +94,7 @@ def flat(batch):
 
 @pytest.mark.parametrize("dgl_seed", [None, 5])
 @pytest.mark.parametrize("negatives", [None, "Uniform", "GlobalUniform"])
-def test_random_samplers_draw_the_same_however_far_ahead(graph, negatives, dgl_seed, monkeypatch):
-    from gz_dgl import _random
-
-    monkeypatch.setattr(_random, "_stream", _random._Stream())
-
+def test_random_samplers_draw_the_same_however_far_ahead(graph, negatives, dgl_seed):
     def batches(depth):
         seed()
         if dgl_seed is not None:

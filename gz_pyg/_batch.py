@@ -32,6 +32,12 @@ class Joiner:
         self._data, self._sampler, self._custom_cls = data, sampler, custom_cls
         self._edge_attrs: set[tuple[Any, Any]] | None = None  # remote: which tensors go with edges
 
+    def on(self, data: Any) -> Joiner:
+        """The same, taking rows from another form of the data."""
+        other = copy.copy(self)
+        other._data = data
+        return other
+
     def __call__(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
         if isinstance(out, SamplerOutput):
             return self._homogeneous(out)

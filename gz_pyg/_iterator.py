@@ -13,6 +13,7 @@ in this thread and in order: the samplers of indices, `transform`, `transform_sa
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,8 @@ class _Work:
     grad: bool  # torch's modes belong to a thread
     inference: bool
     out: Any = None
-    state: Any = None  # of the data when it was joined
+    source: Any = None  # the data it was joined from
+    state: Any = None  # of that
     batch: Any = None
     error: Exception | None = None
 
@@ -97,10 +99,14 @@ class _Epoch:
         return work
 
     def join(self, work: _Work) -> _Work:
-        work.state = _state(self._loader.data)
+        # Joined from a copy of who is who in the data, so that the state told is the state used, however the
+        # loop changes the data meanwhile. It is kept: else a new tensor could have the address of an old one.
+        loader = self._loader
         try:
+            work.source = loader.data if isinstance(loader.data, StoreData) else copy.copy(loader.data)
+            work.state = _state(work.source)
             with torch.inference_mode(work.inference), torch.set_grad_enabled(work.grad):
-                work.batch = self._loader._joined(work.out)
+                work.batch = loader._joined(work.out, loader._join.on(work.source))
         except Exception as error:
             work.error = error  # raised when the batch is taken, unless the data has changed until then
         return work
@@ -210,7 +216,7 @@ def _state(data: Any) -> Any:
     try:
         if isinstance(data, StoreData):
             return data.feature_store._state()
-        return [(id(s), k, id(v), _version(v)) for s in data.stores for k, v in list(s.items())]
+        return [(i, k, id(v), _version(v)) for i, s in enumerate(data.stores) for k, v in list(s.items())]
     except RuntimeError:  # being changed right now
         return None
 

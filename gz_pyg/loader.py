@@ -144,9 +144,9 @@ class NeighborLoader(Prefetching, NodeLoader):
     def _sample(self, index: Any) -> SamplerOutput | HeteroSamplerOutput:
         return self.node_sampler.sample_from_nodes(self.input_data[index])
 
-    def _joined(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
+    def _joined(self, out: SamplerOutput | HeteroSamplerOutput, join: Joiner | None = None) -> Any:
         share_threads()
-        data = self._join(out)
+        data = (join or self._join)(out)
         input_id, time = out.metadata[0], out.metadata[1]
         part = data if isinstance(out, SamplerOutput) else data[self.input_data.input_type]
         part.input_id = input_id
@@ -268,9 +268,9 @@ class LinkNeighborLoader(Prefetching, LinkLoader):
     def _sample(self, index: Any) -> SamplerOutput | HeteroSamplerOutput:
         return self.link_sampler.sample_from_edges(self.input_data[index], neg_sampling=self.neg_sampling)
 
-    def _joined(self, out: SamplerOutput | HeteroSamplerOutput) -> Any:
+    def _joined(self, out: SamplerOutput | HeteroSamplerOutput, join: Joiner | None = None) -> Any:
         share_threads()
-        data = self._join(out)
+        data = (join or self._join)(out)
         homogeneous = isinstance(out, SamplerOutput)
         t = self.input_data.input_type
         edge_part = data if homogeneous else data[t]

@@ -430,8 +430,8 @@ def test_the_next_batch_is_made_while_the_consumer_is_busy(homogeneous_path):
     loader = gz_pyg.NeighborLoader(homogeneous_path, [3], batch_size=10, prefetch=1)
     original, joined = loader._joined, []
 
-    def watching(out):
-        data = original(out)
+    def watching(*sampled):
+        data = original(*sampled)
         joined.append(data)
         if len(joined) == 2:
             second.set()
@@ -454,10 +454,10 @@ def test_a_batch_is_sampled_while_another_is_joined(homogeneous_path):
         sampled[next(numbers)].set()
         return out
 
-    def joining(out):
+    def joining(*given):
         if (number := next(joins)) + 1 < 10:
             sampled[number + 1].wait()  # would hang if joining kept the next sample from being made
-        return join(out)
+        return join(*given)
 
     loader._sample, loader._joined = sampling, joining
     assert len(list(loader)) == 10
@@ -590,11 +590,11 @@ class Failing:
     def __init__(self, function, at):
         self.function, self.at, self.calls = function, at, 0
 
-    def __call__(self, argument):
+    def __call__(self, *arguments):
         self.calls += 1
         if self.calls in self.at:
             raise LookupError(f"call {self.calls}")
-        return self.function(argument)
+        return self.function(*arguments)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

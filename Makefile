@@ -26,7 +26,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_FL
 DEPS := $(VENV)/.stamp-deps
 ENGINE := $(VENV)/.stamp-engine
 GRAPHZERO := $(VENV)/.stamp-graphzero
-BENCHMARKS := open gather walk sample convert edge_ingest pyg_loader
+BENCHMARKS := open gather walk sample convert edge_ingest pyg_loader dgl_loader
 # cmake and ninja, which the sanitizer tests need, may be only in .venv. `pytest`, not `python -m pytest`: that one puts the
 # source folder gz/, which has no compiled module, before the installed package.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch

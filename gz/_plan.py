@@ -7,19 +7,18 @@ queues: columns through a row cache, topology through the page cache. docs/desig
 
 from __future__ import annotations
 
-import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from gz._ram import free_ram
+from gz._sizes import parse_memory
 
 # Of the free memory, what is left to the training script: batches, the model, its gradients.
 _FOR_THE_SCRIPT = 0.35
 # Where the topology does not fit, the part of the room that the row cache leaves to its pages.
 _FOR_TOPOLOGY = 0.6
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 @dataclass(frozen=True)
@@ -46,15 +45,11 @@ class Share:
 
 def parse_cache(cache: str | int) -> int | None:
     """Bytes, or None for "auto"."""
-    if isinstance(cache, str):
-        if cache.strip().lower() == "auto":
-            return None
-        m = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", cache.lower())
-        if m and (m[2] or not m[3]):
-            unit = 1024 ** " kmgt".index(m[2]) if m[3] else _UNITS[m[2]]
-            return int(float(m[1]) * unit)
-    elif isinstance(cache, int) and not isinstance(cache, bool) and cache >= 0:
-        return cache
+    if isinstance(cache, str) and cache.strip().lower() == "auto":
+        return None
+    if isinstance(cache, str | int) and not isinstance(cache, bool):
+        with suppress(ValueError):
+            return parse_memory(cache, least=0)
     raise ValueError(f"cache is {cache!r}; give 'auto', 0, a number of bytes, or text such as '4GB'")
 
 

@@ -12,9 +12,9 @@ from gz._engine import InputError
 from gz._ingest.arrays import STORABLE
 from gz._ingest.csv_table import CsvTable, sniff
 from gz._ingest.edges import run
-from gz._ingest.memory import parse_memory
 from gz._ingest.place import new_file
 from gz._ingest.progress import Progress
+from gz._sizes import parse_memory
 
 __all__ = ["convert_csv_to_gd", "convert_csv_to_gl"]
 

@@ -30,10 +30,10 @@ from gz._engine import InputError
 from gz._ingest.arrays import STORABLE, Column
 from gz._ingest.columns import adoptable, combined, open_column, write_column
 from gz._ingest.journal import sync
-from gz._ingest.memory import parse_memory
 from gz._ingest.spec import FileNames
 from gz._lock import Lock, try_lock
 from gz._permute import permuted
+from gz._sizes import parse_memory
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import ColumnEntry, EdgeType, Manifest

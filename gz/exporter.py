@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gz._export_files import Chunks, Part, write_npy, write_parquet
-from gz._ingest.memory import parse_memory
 from gz._ingest.place import new_store
 from gz._ingest.spec import FileNames
 from gz._permute import permuted
+from gz._sizes import parse_memory
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import EdgeType

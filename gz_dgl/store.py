@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import gz
-from gz._ingest.memory import parse_memory
+from gz._sizes import parse_memory
 from gz_dgl._columns import EdgeColumn, MappedColumn
 from gz_dgl._dgl import Column, Frame
 from gz_dgl._index import StoreIndex

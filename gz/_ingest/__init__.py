@@ -6,9 +6,10 @@ import os
 import time
 from typing import Any
 
+from gz._sizes import parse_memory
+
 from . import preflight
 from .fingerprint import fingerprint
-from .memory import parse_memory
 from .place import new_store
 from .progress import Progress
 from .report import IngestReport

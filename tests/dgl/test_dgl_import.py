@@ -148,7 +148,7 @@ def test_importing_twice_wraps_dgl_once():
 def test_memory_limits_are_read_as_elsewhere(on_disk, memory):
     import dgl
 
-    from gz._ingest.memory import parse_memory
+    from gz._sizes import parse_memory
 
     g = dgl.graph(([0, 1], [1, 2]))
     assert on_disk(g, memory=memory)._graph.limit == parse_memory(memory, least=0)

@@ -18,7 +18,7 @@ from ingest_reference import read_gd, read_gl
 
 from gz import manifest
 from gz._ingest import ingest
-from gz._ingest.memory import parse_memory
+from gz._sizes import parse_memory
 
 N, E = 50, 400
 RNG = np.random.default_rng(7)

@@ -1,4 +1,4 @@
-"""Memory budgets as people write them."""
+"""Sizes of memory as people write them."""
 
 from __future__ import annotations
 

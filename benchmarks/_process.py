@@ -42,14 +42,14 @@ def run_python(code: str, *, setup: str = "", limit: int | None = None) -> Usage
         out = os.path.join(folder, "usage.json")
         program = _WRAPPER.format(setup=setup, code=code, out=out)
         command = [sys.executable, "-c", program]
-        with memory_capped(limit) as enter:
+        with memory_capped(limit) as cap:
             done = subprocess.run(
                 command,
                 cwd=folder,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                preexec_fn=enter,
+                preexec_fn=cap.enter,
             )
         if done.returncode:
             raise RuntimeError(f"a benchmark process ended with {done.returncode}:\n{done.stdout[-4000:]}")
@@ -70,11 +70,29 @@ def _groups() -> tuple[Path, str, str]:
     raise OSError("no memory controller under /sys/fs/cgroup")
 
 
+class Cap:
+    """A memory cgroup, or none: `enter` is a preexec_fn, `peak()` what the group held at most."""
+
+    def __init__(self, group: Path | None = None, members: str = ""):
+        self._group, self._members = group, members
+
+    def enter(self) -> None:
+        if self._group:
+            (self._group / self._members).write_text(str(os.getpid()))
+
+    def peak(self) -> int | None:
+        """Bytes, page cache included. None without a limit, or where the kernel does not tell."""
+        for name in ("memory.peak", "memory.max_usage_in_bytes") if self._group else ():
+            if (self._group / name).exists():
+                return int((self._group / name).read_text())
+        return None
+
+
 @contextmanager
-def memory_capped(limit: int | None) -> Iterator:
-    """A preexec_fn that puts the child under a limit; page cache it fills counts too. Needs root."""
+def memory_capped(limit: int | None) -> Iterator[Cap]:
+    """A limit for a child to enter; page cache it fills counts too. Needs root."""
     if limit is None:
-        yield None
+        yield Cap()
         return
     if os.geteuid() != 0:
         raise PermissionError("a memory limit needs root: run the benchmark as root, or without one")
@@ -86,7 +104,7 @@ def memory_capped(limit: int | None) -> Iterator:
         for name in ("memory.swap.max", "memory.swappiness"):
             if (group / name).exists():
                 (group / name).write_text("0")
-        yield lambda: (group / members).write_text(str(os.getpid()))
+        yield Cap(group, members)
     finally:
         group.rmdir()
 

@@ -19,6 +19,7 @@ papers   training on a store of papers100M's size (benchmarks/papers100m.py make
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -76,21 +77,20 @@ print(json.dumps(dict(seconds=min(times[6:]), mapped=fs.stats()["mapped"], misse
 
 def run(command: list[str], limit: int | None = None, env: dict | None = None) -> dict:
     """The JSON a process prints last; or how it ended."""
-    import os
-
-    with memory_capped(limit) as enter:
+    with memory_capped(limit) as cap:
         done = subprocess.run(
             [sys.executable, *command],
             cwd=HERE,
             env=os.environ | (env or {}),
             capture_output=True,
             text=True,
-            preexec_fn=enter,
+            preexec_fn=cap.enter,
         )
+        peak = cap.peak()
     if done.returncode:
         ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit {done.returncode}"
         return {"ended": ended, "message": done.stderr.strip().splitlines()[-1:] or ["no message"]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json.loads(done.stdout.strip().splitlines()[-1]) | ({"peak_cgroup": peak} if peak else {})
 
 
 def best_device_rate(path: Path, report) -> float:

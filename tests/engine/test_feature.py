@@ -249,3 +249,20 @@ def test_files_that_are_not_there_or_not_ours(tmp_path):
     (tmp_path / "bad.npy").write_text("1,2,3\n")
     with pytest.raises(ValueError, match=r"bad\.npy"):
         gz.FeatureStore(tmp_path / "bad.npy")
+
+
+@pytest.mark.parametrize("off", [0, 1, 8, 16, 31])
+@pytest.mark.parametrize("row_bytes", [1, 31, 32, 33, 100, 128, 160, 256, 400, 512, 1000, 1024, 4096, 4097])
+def test_large_gathers_fill_their_output_and_nothing_beside_it(row_bytes, off):
+    """Outputs of a megabyte and more are streamed, by loops for each size of row and each alignment."""
+    rng = np.random.default_rng(row_bytes)
+    rows = rng.integers(0, 255, (500, row_bytes), np.uint8)
+    for count in (1, 63, (3 << 20) // row_bytes + 1):
+        ids = rng.integers(0, 500, count)
+        memory = np.zeros(count * row_bytes + 128, np.uint8)
+        at = -memory.ctypes.data % 32 + off
+        out = memory[at : at + count * row_bytes].reshape(count, row_bytes)
+        _engine.gather_array(rows, ids, out)
+        np.testing.assert_array_equal(out, rows[ids])
+        assert not memory[:at].any()
+        assert not memory[at + out.size :].any()

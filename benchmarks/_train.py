@@ -141,7 +141,12 @@ def train_gz(args: argparse.Namespace) -> dict:
         k: stats[x][k] - at_start["stats"][x][k] for k in ("hits", "misses", "mapped", "reads", "bytes_read")
     }
     asked = delta["hits"] + delta["misses"] + delta["mapped"]
-    topology = [f for f in stats if f.endswith(".gl")]
+
+    def since_start(count: str) -> int:
+        """Of the topology."""
+        lists = [f for f in stats if f.endswith(".gl")]
+        return sum(stats[f][count] - at_start["stats"].get(f, {}).get(count, 0) for f in lists)
+
     result |= {
         "open_ms": opening * 1e3,
         "plan": {f: s["plan"] for f, s in stats.items()},
@@ -151,11 +156,8 @@ def train_gz(args: argparse.Namespace) -> dict:
         "mb_read_per_batch": delta["bytes_read"] / args.batches / 1e6,
         "reads_per_batch": delta["reads"] / args.batches,
         "queue_depth": stats[x]["queue_depth"],
-        "topology_mb_read_per_batch": sum(
-            stats[f]["bytes_read"] - at_start["stats"].get(f, {}).get("bytes_read", 0) for f in topology
-        )
-        / args.batches
-        / 1e6,
+        "topology_reads_per_batch": since_start("reads") / args.batches,
+        "topology_mb_read_per_batch": since_start("bytes_read") / args.batches / 1e6,
     }
     if disk and at_start["disk"]:
         result["device_busy"] = (disk[0] - at_start["disk"][0]) / 1e3 / wall

@@ -4,6 +4,7 @@ OUT/graph.toml              gz ingest NEW --spec OUT/graph.toml makes an equal s
 OUT/nodes/TYPE.parquet      the columns of a node type; or OUT/nodes/TYPE/NAME.npy
 OUT/edges/A__R__B.parquet   src, dst and the columns of an edge type; or OUT/edges/A__R__B/edge_index.npy,
                             OUT/edges/A__R__B/NAME.npy
+OUT/splits/SPLIT/NAME/      what a link-prediction split holds, always as .npy
 
 Edges come in the order they were ingested in where the store can tell (original edge ids are kept, and no
 edge was added or dropped), else as they are stored: by destination. In Parquet, nodes with mapped ids go by
@@ -89,6 +90,8 @@ class _Exporter:
             lines += self._nodes(t)
         for edge_type in self.store.edge_types:
             lines += self._edges(edge_type)
+        for split in self.store.edge_splits:
+            lines += self._edge_split(split)
         return lines
 
     # ---- nodes ----
@@ -176,6 +179,17 @@ class _Exporter:
             lines.append('directions = "both"')
         if edges.weight is not None:
             lines.append(f"weight = {_toml(edges.weight)}")
+        return lines
+
+    def _edge_split(self, split: str) -> list[str]:
+        """Always .npy: the arrays of a split differ in length and rank, and hold dense ids."""
+        lines = ["", f"[edge_splits.{_toml(split)}]"]
+        folder = self.names.get("splits", split)
+        for key, (rows, names) in self.store.edge_split_columns(split).items():
+            part = Part(key, rows.dtype, rows.shape[1:])
+            chunks = ({key: rows[a:b]} for a, b in self._ranges(len(rows), [part]))
+            file = write_npy(self.root, self.names.get(folder, key), len(rows), [part], chunks)[key]
+            lines.append(f"{_toml(key)} = {_toml({'file': file, 'names': names} if names else file)}")
         return lines
 
     # ---- files ----

@@ -202,14 +202,20 @@ class Store:
 
         Each lies over its mapped file. A column of names (``head_type``) comes as a list of names.
         """
+        columns = self.edge_split_columns(name).items()
+        return {
+            k: rows if names is None else [names[i] for i in rows.tolist()] for k, (rows, names) in columns
+        }
+
+    def edge_split_columns(self, name: str) -> dict[str, tuple[Any, list[str] | None]]:
+        """As `edge_split`, but each array with the names its numbers stand for (None: they are numbers)."""
         splits = self._manifest.edge_splits
         if name not in splits:
             raise KeyError(f"{self._path}: no edge split {name!r}; there are {sorted(splits)}")
-        out: dict[str, Any] = {}
+        out: dict[str, tuple[Any, list[str] | None]] = {}
         for key, entry in splits[name].items():
             column = self._column(key, splits[name], None, f"edge split {name!r}", ("edge split", name))
-            names, values = entry.names, column.get_tensor()
-            out[key] = values if names is None else [names[i] for i in values.tolist()]
+            out[key] = column.get_tensor(), entry.names
         return out
 
     def id_map(self, t: str | None = None) -> Any:

@@ -74,6 +74,8 @@ def estimate(plan: Spec, memory: int, adopt: bool) -> Need:
             need.columns += rows * width
             if counts[node.name] is None and rows:
                 counts[node.name] = rows
+    for split in plan.edge_splits.values():
+        need.columns += sum(os.path.getsize(f) for f in getattr(split, "input_files", ()))
     temporary = [_edges(e, plan, counts, memory, need) for e in plan.edges]
     # Where numbers of nodes come out of the edges, all types are read before one is built.
     together = plan.ids == "map" or any(n is None for n in counts.values())

@@ -13,6 +13,7 @@ from gz import manifest
 from gz._engine import InputError
 
 from .columns import split_table
+from .split_files import SplitFiles
 
 _NODE_KEYS = {"num_nodes", "features", "splits", "ids"}
 _EDGE_KEYS = {
@@ -33,7 +34,7 @@ _EDGE_KEYS = {
     "header",
     "on_bad_line",
 }
-_TOP_KEYS = {"nodes", "edges", "ids", "meta", "homogeneous"} | (
+_TOP_KEYS = {"nodes", "edges", "edge_splits", "ids", "meta", "homogeneous"} | (
     _EDGE_KEYS - {"type", "file", "edges", "features"}
 )
 
@@ -211,7 +212,10 @@ def load(spec: Any, defaults: dict[str, Any], ids: str) -> Spec:
             f"homogeneous: there must be one node type, {manifest.NODE_TYPE!r}, and one edge type, "
             f"{list(manifest.EDGE_TYPE)}"
         )
-    return Spec(homogeneous, nodes, edges, ids, base, dict(spec.get("meta", {})))
+    splits = {name: SplitFiles(name, dict(s), base) for name, s in dict(spec.get("edge_splits", {})).items()}
+    if splits and ids == "map":
+        raise ValueError("edge_splits hold dense ids (0 to N-1), so they do not go with ids='map'")
+    return Spec(homogeneous, nodes, edges, ids, base, dict(spec.get("meta", {})), dict(splits))
 
 
 def _known(d: dict[str, Any], known: set[str], what: str) -> None:

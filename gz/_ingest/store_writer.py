@@ -53,9 +53,13 @@ class StoreWriter:
             for part in ("keys", "offsets", "bytes", "hash", "dense"):  # the mapping's files come first
                 self.names.get(folders[name], f"id-{part}", ".gd")
             self._node_columns(node, folders[name])
-        known = {name: n for name, n in self.counts.items() if n is not None}
-        edge_splits = write_edge_splits(plan, self.root, self.names, known)
+        early = (
+            None not in self.counts.values()
+        )  # wrong ids are found before the long work, where they can be
+        edge_splits = self._edge_splits() if early else {}
         edges = self._mapped_edges(folders) if plan.ids == "map" else self._dense_edges()
+        if not early:
+            edge_splits = self._edge_splits()
         for name, node in plan.nodes.items():
             entry = self.entries[name]
             entry.num_nodes = self._count(name)
@@ -69,6 +73,10 @@ class StoreWriter:
         self.report.notes += plan.notes
         manifest.write(manifest.Manifest(plan.homogeneous, self.entries, edges, meta, edge_splits), self.root)
         return self.report
+
+    def _edge_splits(self) -> dict[str, dict[str, manifest.ColumnEntry]]:
+        counts = {name: n for name, n in self.counts.items() if n is not None}
+        return write_edge_splits(self.plan, self.root, self.names, counts)
 
     def _count(self, name: str) -> int:
         n = self.counts[name]

@@ -20,6 +20,7 @@ from stores import edge_column, edges_of, same
 
 import gz
 from gz.cli import main
+from gz.exporter import _toml
 
 NAMES = {"node_feat": "x", "edge_feat": "edge_attr"}
 
@@ -212,6 +213,57 @@ def test_binary_link_dataset_agrees_with_ogb(tmp_path):
     store = gz.open(gz.ingest(tmp_path / "s", ogb=root))
     check_graph(store, graph)
     check_edge_split(store, split)
+
+
+@pytest.mark.parametrize("format", ["parquet", "npy"])
+@pytest.mark.parametrize("kind", [*folders.LINK_SPLITS, "types"])
+def test_edge_splits_survive_an_export(tmp_path, kind, format):
+    info = (
+        folders.text_types_link(tmp_path / "tiny")
+        if kind == "types"
+        else folders.text_link(tmp_path / "tiny", kind)
+    )
+    _, split = ogb_link(info)
+    gz.export(gz.ingest(tmp_path / "s", ogb=tmp_path / "tiny"), tmp_path / "out", format)
+    again = gz.open(gz.ingest(tmp_path / "again", spec=tmp_path / "out" / "graph.toml"))
+    check_edge_split(again, split)
+
+
+def test_the_disk_check_counts_edge_splits(tmp_path):
+    from gz._ingest import preflight, spec
+
+    np.save(tmp_path / "edge.npy", np.zeros((50_000, 2), np.int64))
+    given = {
+        "edges": [{"type": ["node", "to", "node"], "edges": ([0], [1])}],
+        "edge_splits": {"train": {"edge": str(tmp_path / "edge.npy")}},
+    }
+    without = spec.load({"edges": given["edges"]}, {}, "dense")
+    need = [preflight.estimate(p, 1 << 30, False).columns for p in (spec.load(given, {}, "dense"), without)]
+    assert need[0] - need[1] >= 800_000
+
+
+@pytest.mark.parametrize(
+    ("split", "error", "message"),
+    [
+        ({"edge": 3}, ValueError, "'edge' is 3; give a .npy file"),
+        ({"edge": "short.npy"}, gz.InputError, r"short\.npy: is not a whole \.npy file"),
+        ({"kind": {"file": "kind.npy", "names": ["a"]}}, gz.InputError, r"kind\.npy.*places in its 1 names"),
+        ({"edge": "far.npy"}, gz.InputError, "row 0: node 9 is out of range: there are 2 nodes"),
+        ({"edge": "none.npy"}, FileNotFoundError, r"none\.npy"),
+    ],
+)
+def test_wrong_edge_splits_of_a_spec(tmp_path, split, error, message):
+    np.save(tmp_path / "far.npy", np.array([[9, 0]]))
+    np.save(tmp_path / "kind.npy", np.array([0, 1]))
+    (tmp_path / "short.npy").write_bytes((tmp_path / "far.npy").read_bytes()[:-4])
+    (tmp_path / "g.toml").write_text(
+        '[[edges]]\ntype = ["node", "to", "node"]\nfile = "e.csv"\n[edge_splits.train]\n'
+        + "".join(f"{k} = {_toml(v)}\n" for k, v in split.items())
+    )
+    (tmp_path / "e.csv").write_text("src,dst\n0,1\n")
+    with pytest.raises(error, match=message):
+        gz.ingest(tmp_path / "s", spec=tmp_path / "g.toml")
+    assert not (tmp_path / "s").exists()
 
 
 def test_gz_pyg_shows_what_ogb_shows(tmp_path):

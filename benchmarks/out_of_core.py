@@ -238,10 +238,10 @@ def papers(args, report) -> None:
     after = best_device_rate(store / "nodes" / "node" / "x.gd", report)  # a virtual disk's rate drifts
     limit = (device + after) / 2 / max(1.0, done["reads_per_batch"] + done["topology_reads_per_batch"])
     report.note(
-        f"model: {(device + after) / 2:,.0f} reads/s (mean of before and after) / "
-        f"({done['rows_per_batch']:,.0f} rows x {done['miss_rate']:.3f} missed = {done['reads_per_batch']:,.0f} reads, and "
-        f"{done['topology_reads_per_batch']:,.0f} of the topology) = {limit:.3f} batches/s; "
-        f"got {done['batches_per_s']:.3f}"
+        f"model: {(device + after) / 2:,.0f} reads/s (before and after) / ({done['rows_per_batch']:,.0f}"
+        f" rows x {done['miss_rate']:.3f} missed = {done['reads_per_batch']:,.0f} reads, and"
+        f" {done['topology_reads_per_batch']:,.0f} of the topology) = {limit:.3f} batches/s;"
+        f" got {done['batches_per_s']:.3f}"
     )
     report.note(f"losses: first {done['losses'][:3]}, last {done['losses'][-3:]}")
 

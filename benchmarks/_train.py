@@ -5,7 +5,8 @@
 WHO:
   gz           gz_pyg.NeighborLoader as it comes
   gz-map       the same with everything through page faults: no queue, no row cache, nothing made ahead
-  dgl-mapped   what a DGL user can write today: indptr, indices and features mapped with numpy, DGL's sampler
+  dgl-mapped   what a DGL user can write today: indptr, indices and features mapped with numpy and advised
+               random (without that every fault reads ahead, megabytes on some disks), DGL's sampler
   dgl-memory   DGL with graph and features in memory
   pyg-memory   the arrays of a PyG Data in memory (PyG cannot sample without pyg-lib: it only has to load)
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import mmap
 import os
 import sys
 import time
@@ -183,6 +185,8 @@ def train_dgl(args: argparse.Namespace, mapped: bool) -> dict:
     where = args.store / "nodes" / "node"
     if mapped:
         x = np.memmap(where / "x.gd", np.float32, "c", offset=4096, shape=(n, 128))
+        for a in (indptr, indices, x):
+            a._mmap.madvise(mmap.MADV_RANDOM)
     else:
         x = np.fromfile(where / "x.gd", np.float32, offset=4096).reshape(n, 128)
     y = torch.from_numpy(np.fromfile(where / "y.gd", np.int64, offset=4096)[:n])

@@ -49,23 +49,18 @@ int64_t load_time(const Column& c, uint64_t i) {
 }
 
 // What is picked where every edge of a node has to be looked at: weights, times. Scratch of one task.
+//
+// By time, the edges of a node are numbered from the earliest to the latest, those of the same time as they
+// are stored: a list gives the same picks, in the same order, in whatever order it is stored.
 class ScanPicker {
  public:
   ScanPicker(const Topology& t, const PickOptions& o) : t_(t), o_(o), weight_(t, o.weights) {}
 
   void operator()(const Frontier& f, size_t i, std::vector<int64_t>& out) {
-    const auto range = t_.edges_of(static_cast<uint64_t>(f.nodes[i]));
-    valid_.clear();
     const bool temporal = f.seed_time && (o_.edge_time || o_.node_time);
-    if (temporal) {
-      const int64_t now = f.seed_time[f.batch[i]];
-      for (uint64_t e = range.begin; e < range.end; ++e)
-        if (in_time(e, now)) valid_.push_back(static_cast<int64_t>(e));
-    } else {
-      for (uint64_t e = range.begin; e < range.end; ++e) valid_.push_back(static_cast<int64_t>(e));
-    }
+    collect(t_.edges_of(static_cast<uint64_t>(f.nodes[i])), temporal, temporal ? f.seed_time[f.batch[i]] : 0);
     if (o_.fanout < 0) {
-      out.insert(out.end(), valid_.begin(), valid_.end());
+      take_all(out);
       return;
     }
     const size_t k = static_cast<size_t>(o_.fanout);
@@ -79,6 +74,12 @@ class ScanPicker {
   }
 
  private:
+  struct Edge {
+    int64_t time;
+    int64_t position;
+    bool operator<(const Edge& o) const { return time != o.time ? time < o.time : position < o.position; }
+  };
+
   uint64_t row(uint64_t e) const { return t_.ids_are_in_rows ? t_.edge_ids[e] : e; }
   int64_t time_of(uint64_t e) const {
     const Column& c = o_.edge_time ? o_.edge_time : o_.node_time;
@@ -87,80 +88,117 @@ class ScanPicker {
       t_.damaged_index(e);
     return load_time(c, at);
   }
-  bool in_time(uint64_t e, int64_t now) const { return time_of(e) <= now; }
+
+  // The edges that may be picked, as they are stored.
+  void collect(const Topology::Range& range, bool temporal, int64_t now) {
+    valid_.clear();
+    in_order_ = true;
+    for (uint64_t e = range.begin; e < range.end; ++e) {
+      const int64_t time = temporal ? time_of(e) : now;
+      if (time > now) continue;
+      in_order_ &= valid_.empty() || valid_.back().time <= time;
+      valid_.push_back({time, static_cast<int64_t>(e)});
+    }
+  }
+
+  void sort() {
+    if (!in_order_) std::sort(valid_.begin(), valid_.end());
+    in_order_ = true;
+  }
+
+  // Puts the edges of these numbers, which ascend, where they belong among [begin, end). A hub's list need
+  // not be sorted for the few that are drawn.
+  void place(const int64_t* numbers, const int64_t* last, int64_t begin, int64_t end) {
+    if (numbers == last || end - begin < 2) return;
+    const int64_t* middle = numbers + (last - numbers) / 2;
+    const int64_t at = *middle;
+    std::nth_element(valid_.begin() + begin, valid_.begin() + at, valid_.begin() + end);
+    place(numbers, std::lower_bound(numbers, middle, at), begin, at);
+    place(std::upper_bound(middle, last, at), last, at + 1, end);
+  }
+
+  void take_all(std::vector<int64_t>& out) {
+    sort();
+    for (const Edge& e : valid_) out.push_back(e.position);
+  }
 
   void take_uniform(Rng& rng, size_t k, std::vector<int64_t>& out) {
     const size_t n = valid_.size();
     if (n == 0) return;
-    if (o_.replace) {
-      for (size_t j = 0; j < k; ++j) out.push_back(valid_[rng.below(n)]);
-    } else if (n <= k) {
-      out.insert(out.end(), valid_.begin(), valid_.end());
-    } else {
-      const size_t at = out.size();
-      out.resize(at + k);
-      choose_without_replacement(rng, n, k, out.data() + at);
-      for (size_t j = at; j < at + k; ++j) out[j] = valid_[static_cast<size_t>(out[j])];
+    if (!o_.replace && n <= k) {
+      take_all(out);
+      return;
     }
+    const size_t at = out.size();
+    out.resize(at + k);
+    if (o_.replace)
+      for (size_t j = at; j < at + k; ++j) out[j] = static_cast<int64_t>(rng.below(n));
+    else
+      choose_without_replacement(rng, n, k, out.data() + at);
+    if (!in_order_) {
+      numbers_.assign(out.begin() + static_cast<ptrdiff_t>(at), out.end());
+      std::sort(numbers_.begin(), numbers_.end());
+      place(numbers_.data(), numbers_.data() + k, 0, static_cast<int64_t>(n));
+    }
+    for (size_t j = at; j < at + k; ++j) out[j] = valid_[static_cast<size_t>(out[j])].position;
   }
 
-  // The k latest, whatever the stored order; of equal times the later stored. Given out in stored order.
   void take_last(size_t k, std::vector<int64_t>& out) {
     if (valid_.size() > k) {
-      const auto later = [&](int64_t a, int64_t b) {
-        const int64_t ta = time_of(static_cast<uint64_t>(a)), tb = time_of(static_cast<uint64_t>(b));
-        return ta != tb ? ta > tb : a > b;
-      };
-      std::nth_element(valid_.begin(), valid_.begin() + static_cast<ptrdiff_t>(k), valid_.end(), later);
-      valid_.resize(k);
-      std::sort(valid_.begin(), valid_.end());
+      const auto first = valid_.end() - static_cast<ptrdiff_t>(k);
+      if (!in_order_) std::nth_element(valid_.begin(), first, valid_.end());
+      valid_.erase(valid_.begin(), first);
     }
-    out.insert(out.end(), valid_.begin(), valid_.end());
+    take_all(out);
   }
 
   // Efraimidis and Spirakis 2006: the k largest of log(u) / w. An edge of weight 0 is never taken.
   void choose_weighted(Rng& rng, size_t k, std::vector<int64_t>& out) {
+    sort();
     keys_.clear();
-    for (int64_t e : valid_) {
-      const double w = weight_(static_cast<uint64_t>(e));
+    for (size_t i = 0; i < valid_.size(); ++i) {
+      const double w = weight_(static_cast<uint64_t>(valid_[i].position));
       const double u = rng.unit_positive();
-      if (w > 0) keys_.push_back({std::log(u) / w, e});
+      if (w > 0) keys_.push_back({std::log(u) / w, i});
     }
     if (keys_.size() > k) {
       const auto larger = [](const Key& a, const Key& b) {
-        return a.key != b.key ? a.key > b.key : a.edge < b.edge;
+        return a.key != b.key ? a.key > b.key : a.number < b.number;
       };
       std::nth_element(keys_.begin(), keys_.begin() + static_cast<ptrdiff_t>(k), keys_.end(), larger);
       keys_.resize(k);
-      std::sort(keys_.begin(), keys_.end(), [](const Key& a, const Key& b) { return a.edge < b.edge; });
+      std::sort(keys_.begin(), keys_.end(), [](const Key& a, const Key& b) { return a.number < b.number; });
     }
-    for (const Key& key : keys_) out.push_back(key.edge);
+    for (const Key& key : keys_) out.push_back(valid_[key.number].position);
   }
 
   void draw_weighted(Rng& rng, size_t k, std::vector<int64_t>& out) {
+    sort();
     keys_.clear();
     double total = 0;
-    for (int64_t e : valid_) {
-      const double w = weight_(static_cast<uint64_t>(e));
-      if (w > 0) keys_.push_back({total += w, e});
+    for (size_t i = 0; i < valid_.size(); ++i) {
+      const double w = weight_(static_cast<uint64_t>(valid_[i].position));
+      if (w > 0) keys_.push_back({total += w, i});
     }
     if (keys_.empty()) return;
     for (size_t j = 0; j < k; ++j) {
       const double x = rng.unit() * total;
       auto it = std::upper_bound(keys_.begin(), keys_.end(), x,
                                  [](double v, const Key& key) { return v < key.key; });
-      out.push_back(it == keys_.end() ? keys_.back().edge : it->edge);
+      out.push_back(valid_[it == keys_.end() ? keys_.back().number : it->number].position);
     }
   }
 
   struct Key {
     double key;
-    int64_t edge;
+    size_t number;
   };
   const Topology& t_;
   const PickOptions& o_;
   WeightReader weight_;
-  std::vector<int64_t> valid_;
+  std::vector<Edge> valid_;
+  bool in_order_ = true;
+  std::vector<int64_t> numbers_;
   std::vector<Key> keys_;
 };
 

@@ -58,6 +58,7 @@ class Joiner:
             self._store_columns(data, self._data.node_types[0], out.node)
             if out.edge is not None:
                 self._store_columns(data, self._data.edge_types[0], out.edge)
+            self._store_extras(data)
         elif isinstance(self._data, Data):
             data = copy.copy(self._data)
             _filter_nodes(self._data._store, data._store, out.node)
@@ -103,6 +104,7 @@ class Joiner:
                 for t, edge in (out.edge or {}).items():
                     if edge is not None:
                         self._store_columns(data[t], t, edge)
+                self._store_extras(data)
             else:
                 self._remote_columns(data, out.node, e_ids)
         for t, node in out.node.items():
@@ -124,11 +126,18 @@ class Joiner:
     def _new(self, cls: Any) -> Any:
         return self._custom_cls() if self._custom_cls is not None else cls()
 
+    def _store_extras(self, data: Any) -> None:
+        """What goes with no node and no edge comes along as it is."""
+        for key, value in self._data._extras().items():
+            part, name = (data[key[0]], key[1]) if isinstance(key, tuple) else (data, key)
+            if name != "num_nodes":
+                part[name] = value
+
     def _store_columns(self, part: Any, t: Any, rows: Tensor) -> None:
         features = self._data.feature_store
         names = features._names(t)
-        if not isinstance(t, tuple) and N_KEYS.isdisjoint(names):
-            part.num_nodes = rows.numel()  # as in a Data: only where no column says it
+        if not isinstance(t, tuple) and (N_KEYS.isdisjoint(names) or self._data._counts_nodes(t)):
+            part.num_nodes = rows.numel()  # as in a Data: only where it was set, or no column says it
         for name in names:
             part[name] = features._take(t, name, rows)
 

@@ -122,6 +122,10 @@ class StoreData(tuple):  # type: ignore[type-arg]
             self._extra = decode_extras(text) if text else {}
         return self._extra
 
+    def _counts_nodes(self, t: str) -> bool:
+        """Whether the graph that was saved had ``num_nodes`` among its attributes."""
+        return ((t, "num_nodes") if self.is_hetero else "num_nodes") in self._extras()
+
     def keys(self) -> list[str]:
         """Names of what the store holds."""
         names: dict[str, None] = {}

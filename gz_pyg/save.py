@@ -98,7 +98,7 @@ def _split(
     edges: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for name, value in store.items():
-        if name in ("edge_index", "num_nodes"):
+        if name == "edge_index":
             continue
         if isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "fiub":
             column = True  # np.memmap too: nothing of it is read here

@@ -44,8 +44,6 @@ class ShaDowKHopSampler(torch.utils.data.DataLoader):
         data = resolve(data)
         if not isinstance(data, Data) and not (isinstance(data, StoreData) and not data.is_hetero):
             raise ValueError("ShaDowKHopSampler takes graphs with one node type and one edge type")
-        if isinstance(data, Data) and "adj_t" in data:
-            raise ValueError("ShaDowKHopSampler needs edge_index, not adj_t")
         self.data, self.depth, self.num_neighbors, self.replace = data, depth, num_neighbors, replace
         _, self.node_idx, _ = input_nodes(data, node_idx, None)
         self._sampler = NeighborSampler(

@@ -81,6 +81,29 @@ def test_a_store_gives_the_batches_that_memory_gives(homogeneous, homogeneous_pa
             assert torch.equal(a[name], b[name])
 
 
+@pytest.mark.parametrize("fanout", [-1, 2])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"time_attr": "time"},
+        {"time_attr": "time", "temporal_strategy": "last"},
+        {"time_attr": "time", "replace": True},
+        {"time_attr": "time", "weight_attr": "weight"},
+        {"time_attr": "time", "weight_attr": "weight", "replace": True},
+        {"time_attr": "edge_time", "input_time": torch.full((100,), 600)},
+    ],
+)
+def test_a_store_gives_the_batches_that_memory_gives_by_time(homogeneous, homogeneous_path, options, fanout):
+    """In memory the lists are sorted by time beforehand, as PyG has them; those of a store never are."""
+    batches = []
+    for data in (homogeneous, homogeneous_path):
+        torch.manual_seed(3)
+        batches.append(list(gz_pyg.NeighborLoader(data, [fanout, fanout], batch_size=16, **options)))
+    for a, b in zip(*batches, strict=True):
+        for name in ("n_id", "e_id", "edge_index", "time"):
+            assert torch.equal(a[name], b[name])
+
+
 def test_heterogeneous_batches_are_parts_of_the_graph(hetero, heterogeneous):
     loader = gz_pyg.NeighborLoader(hetero, num_neighbors=[10] * 2, input_nodes="paper", batch_size=20)
     assert len(loader) == 5
@@ -292,6 +315,20 @@ def test_last_takes_the_latest_edges_in_time():
         data, [2], [0], torch.tensor([45]), time_attr="when", temporal_strategy="last", batch_size=1
     )
     assert set(next(iter(loader)).n_id[1:].tolist()) == {3, 5}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fanout", "neighbours"),
+    [("uniform", -1, [2, 4, 5, 3]), ("uniform", 9, [2, 4, 5, 3]), ("last", 3, [4, 5, 3]), ("last", 0, [])],
+)
+def test_neighbours_come_in_the_order_of_time(tmp_path, strategy, fanout, neighbours):
+    edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
+    data = Data(num_nodes=6, edge_index=edge_index, when=torch.tensor([50, 10, 40, 10, 30]))
+    for given in (data, gz_pyg.save(data, tmp_path / "s")):
+        loader = gz_pyg.NeighborLoader(
+            given, [fanout], [0], torch.tensor([45]), time_attr="when", temporal_strategy=strategy
+        )
+        assert next(iter(loader)).n_id.tolist() == [0, *neighbours]
 
 
 def test_times_may_be_floats():

@@ -66,6 +66,16 @@ def test_the_same_seed_gives_the_same_subgraphs(homo):
     assert torch.equal(nodes(), nodes())
 
 
+def test_adj_t_in_and_adj_t_out(homogeneous):
+    sparse = pytest.importorskip("torch_sparse").SparseTensor
+    weight = torch.arange(600)
+    row, col = homogeneous.edge_index
+    data = Data(x=homogeneous.x, adj_t=sparse(row=col, col=row, value=weight, sparse_sizes=(100, 100)))
+    batch = next(iter(gz_pyg.ShaDowKHopSampler(data, 2, -1, batch_size=5)))
+    col, row, value = batch.adj_t.coo()
+    assert torch.equal(batch.n_id[torch.stack([row, col])], homogeneous.edge_index[:, value])
+
+
 def test_what_it_does_not_take(hetero):
     with pytest.raises(ValueError, match="one node type"):
         gz_pyg.ShaDowKHopSampler(hetero, 1, 2)

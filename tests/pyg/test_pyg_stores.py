@@ -333,10 +333,29 @@ def test_a_batch_has_the_fields_it_has_in_memory(
     batches = [
         next(iter(gz_pyg.NeighborLoader(d, [2], batch_size=5))) for d in (homogeneous, homogeneous_path)
     ]
-    assert set(batches[0].keys()) - {"name"} == set(batches[1].keys())
+    assert set(batches[0].keys()) == set(batches[1].keys())
+    assert batches[1].name == "random"
     batches = [
         next(iter(gz_pyg.NeighborLoader(d, [2], "paper", batch_size=5)))
         for d in (heterogeneous, heterogeneous_path)
     ]
     for t in [*heterogeneous.node_types, *heterogeneous.edge_types]:
         assert set(batches[0][t].keys()) == set(batches[1][t].keys())
+
+
+def test_a_batch_has_what_goes_with_no_node_and_no_edge(tmp_path):
+    data = Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3, scale=0.5)
+    hetero = HeteroData(scale=0.5)
+    hetero["a"].x, hetero["a"].num_nodes = torch.randn(3, 2), 3
+    hetero["b"].num_nodes, hetero["b"].colour = 2, "red"
+    hetero["b", "to", "a"].edge_index = torch.tensor([[0, 1], [1, 1]])
+    hetero["b", "to", "a"].units = "km"
+    for graph, nodes in ((data, None), (hetero, "a")):
+        path = gz_pyg.save(graph, tmp_path / type(graph).__name__)
+        want, got = (next(iter(gz_pyg.NeighborLoader(d, [-1], nodes))) for d in (graph, path))
+        assert got.scale == 0.5
+        assert len(got) == len(want)
+        for a, b in zip(want.stores, got.stores, strict=True):
+            assert set(a.keys()) == set(b.keys())
+    assert (got["b"].colour, got["b", "to", "a"].units) == ("red", "km")
+    assert got.node_types == hetero.node_types

@@ -45,8 +45,8 @@ def destinations(block: int, n: int, nodes: int) -> np.ndarray:
     return np.random.default_rng((2, block)).integers(0, nodes, n)
 
 
-def features(block: int, rows: int) -> np.ndarray:
-    return np.random.default_rng((3, block)).random((rows, WIDTH), dtype=np.float32)
+def features(block: int, rows: int, width: int) -> np.ndarray:
+    return np.random.default_rng((3, block)).random((rows, width), dtype=np.float32)
 
 
 def blocks(total: int, size: int = BLOCK):
@@ -62,7 +62,7 @@ def member(archive: zipfile.ZipFile, name: str, dtype, shape, pieces) -> None:
             f.write(memoryview(np.ascontiguousarray(piece, dtype)).cast("B"))
 
 
-def generate(root: Path, scale: float, deflate: bool) -> None:
+def generate(root: Path, scale: float, width: int, deflate: bool) -> None:
     if (root / "done").exists():
         return
     shutil.rmtree(root, ignore_errors=True)
@@ -79,8 +79,8 @@ def generate(root: Path, scale: float, deflate: bool) -> None:
         member(z, "num_nodes_list", np.int64, (1,), [[nodes]])
         member(z, "edge_index", np.int64, (2, edges), ends())
         member(z, "num_edges_list", np.int64, (1,), [[edges]])
-        rows = (features(k, n) for k, n in blocks(nodes, BLOCK // 8))
-        member(z, "node_feat", np.float32, (nodes, WIDTH), rows)
+        rows = (features(k, n, width) for k, n in blocks(nodes, BLOCK // 8))
+        member(z, "node_feat", np.float32, (nodes, width), rows)
         years = (np.random.default_rng((4, k)).integers(1980, 2020, n) for k, n in blocks(nodes))
         member(z, "node_year", np.int64, (nodes, 1), years)
     share = sum(LABELLED.values()) / NODES
@@ -130,7 +130,7 @@ for _, b in pairs:
 """
 
 
-def check(store: Path, scale: float) -> None:
+def check(store: Path, scale: float, width: int) -> None:
     """The store holds what was generated: counts, edges, rows, labels, splits."""
     import gz
 
@@ -140,7 +140,7 @@ def check(store: Path, scale: float) -> None:
     x, size = s.feature("x").get_tensor(), BLOCK // 8
     for k in {0, (nodes - 1) // size}:
         n = min(size, nodes - k * size)
-        assert np.array_equal(x[k * size : k * size + n], features(k, n))
+        assert np.array_equal(x[k * size : k * size + n], features(k, n, width))
     src, dst = sources(0, min(BLOCK, edges), nodes)[:200], destinations(0, min(BLOCK, edges), nodes)[:200]
     for u, v in zip(src.tolist(), dst.tolist(), strict=True):
         assert u in s.graph().neighbors(v)
@@ -149,14 +149,15 @@ def check(store: Path, scale: float) -> None:
 
 
 def measure(report: Report, args, scale: float) -> float:
-    root = args.data / f"papers-layout-{scale:g}{'-deflated' if args.deflate else ''}"
+    form = f"{scale:g}-{args.width}{'-deflated' if args.deflate else ''}"
+    root = args.data / f"papers-layout-{form}"
     print(f"\nscale {scale:g}: generating {root}", flush=True)
-    generate(root, scale, args.deflate)
+    generate(root, scale, args.width, args.deflate)
     nodes, edges = sizes(scale)
     files = [p for p in root.rglob("*") if p.is_file()]
     total = sum(p.stat().st_size for p in files)
     free = shutil.disk_usage(args.data).free
-    need = total + nodes * (WIDTH * 4 + 24) + edges * 16
+    need = total + nodes * (args.width * 4 + 24) + edges * 16
     if free < need:
         sys.exit(f"{args.data}: {free / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed: use --data")
     copy, store = args.data / "papers-copy", args.data / "papers-store"
@@ -168,7 +169,7 @@ def measure(report: Report, args, scale: float) -> float:
     drop_caches()
     code = f"gz.ingest({str(store)!r}, ogb={str(root)!r}, memory={args.memory!r})"
     usage = run_python(code, setup="import gz, gz._ingest", limit=args.cap)
-    check(store, scale)
+    check(store, scale, args.width)
     shutil.rmtree(store)
     ratio = usage.seconds / base.seconds
     report.note(
@@ -195,6 +196,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--scale", type=float, nargs="+", default=[0.001, 0.003, 0.01], help="1 = papers100M")
+    parser.add_argument("--width", type=int, default=WIDTH, help="features a node; 1: edges alone")
     parser.add_argument("--data", type=Path, default=Path("/tmp/gz-bench"), help="folder for generated data")
     parser.add_argument("--cap", type=int, default=2_000_000_000, help="bytes of the cgroup around it")
     parser.add_argument("--memory", default="1GB", help="the budget given to gz.ingest")
@@ -208,8 +210,8 @@ def main() -> None:
     args.data.mkdir(parents=True, exist_ok=True)
     scales, args.scale = sorted(args.scale), max(args.scale)
     args.repeat, args.peers_only = 1, False
-    name = "ogb_layout-deflated" if args.deflate else "ogb_layout"
-    report = Report(name, args, cap=args.cap, memory=args.memory, deflate=args.deflate)
+    name = "ogb_layout" + ("-deflated" if args.deflate else "") + ("-edges" if args.width == 1 else "")
+    report = Report(name, args, cap=args.cap, memory=args.memory, width=args.width, deflate=args.deflate)
     peaks = {scale: measure(report, args, scale) for scale in scales}
     # Below this an ingest needs less than its budget, and more with more edges.
     full = [scale for scale in scales if sizes(scale)[1] * 8 > parse_memory(args.memory)]

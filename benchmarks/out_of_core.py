@@ -236,7 +236,8 @@ def papers(args, report) -> None:
         report.limits("finished", _common.Limit("ended", 1, 0, done["ended"]))
         return
     after = best_device_rate(store / "nodes" / "node" / "x.gd", report)  # a virtual disk's rate drifts
-    limit = (device + after) / 2 / max(1.0, done["reads_per_batch"] + done["topology_reads_per_batch"])
+    reads = done["reads_per_batch"] + done["topology_reads_per_batch"]
+    limit = (device + after) / 2 / reads if reads else float("inf")
     report.note(
         f"model: {(device + after) / 2:,.0f} reads/s (before and after) / ({done['rows_per_batch']:,.0f}"
         f" rows x {done['miss_rate']:.3f} missed = {done['reads_per_batch']:,.0f} reads, and"

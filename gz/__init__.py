@@ -1,5 +1,6 @@
 """gz: graphs and features far larger than RAM, in files, for PyTorch Geometric and DGL."""
 
+from gz import _engine, _ram
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
 from gz._ingest import ingest
 from gz.convert import convert_csv_to_gd, convert_csv_to_gl
@@ -12,6 +13,8 @@ from gz.store import HeteroSample, Store
 from gz.store import open_store as open
 
 __version__ = "0.1.0"
+
+_engine.set_pool_limit(min(1 << 30, _ram.usable_ram() // 16))  # of a container, which the engine cannot see
 
 __all__ = [
     "FeatureStore",

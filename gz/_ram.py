@@ -21,6 +21,18 @@ def free_ram() -> int:
     return max(0, free)
 
 
+def usable_ram() -> int:
+    """Bytes this process could have at most: the machine's memory, or its cgroups' limit."""
+    most = 1 << 62
+    try:
+        with open("/proc/meminfo") as f:
+            most = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemTotal"))
+    except (OSError, StopIteration):
+        pass
+    limits = (_read(group, names[0]) for group, names in _groups())
+    return min([most, *(limit for limit in limits if limit is not None)])
+
+
 def check_fits(needed: int, what: str, instead: str) -> None:
     """Refuses with MemoryError what would not fit."""
     free = free_ram()

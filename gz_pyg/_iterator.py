@@ -6,7 +6,7 @@ Two threads, so that one batch is sampled while the rows of the one before it ar
     sampling      indices -> SamplerOutput
     joining       SamplerOutput -> mini-batch with its features
 
-At most `prefetch` batches are begun and not yet taken. With `prefetch=0` this thread runs the same steps, so
+At most `prefetch` batches are begun and not yet taken, and fewer where memory is short. With `prefetch=0` this thread runs the same steps, so
 both give the same batches. What may draw from a generator of the user's, or see the user's own objects, runs
 in this thread and in order: the samplers of indices, `transform`, `transform_sampler_output`.
 """
@@ -34,12 +34,16 @@ from torch_geometric.loader import ImbalancedSampler
 from torch_geometric.loader.base import DataLoaderIterator
 
 from gz._background import Pipeline, Task
+from gz._ram import free_ram
 from gz_pyg._inputs import ShuffledIndex
 from gz_pyg._random import batch_seed
 from gz_pyg.data import StoreData
 from gz_pyg.sampler import NeighborSampler
 
 DEFAULT_PREFETCH = 2
+# A batch is begun ahead while so many like it would still fit into the free memory: itself, what making it
+# takes, and what the model makes of the one it trains on.
+_ROOM = 4
 
 _DRAW_ONCE = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, ImbalancedSampler)
 
@@ -135,6 +139,7 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         self._ahead = ahead
         self._number = 0
         self._waiting: deque[Task] = deque()
+        self._largest = 0  # bytes of a batch so far
         self._pipeline = Pipeline(*self._epoch.stages()) if ahead else None
 
     def _next_data(self) -> Any:
@@ -149,25 +154,33 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         return work
 
     def _next_ahead(self, pipeline: Pipeline) -> Any:
-        self._fill(pipeline)
+        if not self._waiting and self._begin(pipeline):
+            self._fill(pipeline)
         if not self._waiting:
             pipeline.close()
             raise StopIteration
         self._waiting[0].wait()  # an interrupt here loses nothing
-        task = self._waiting.popleft()
+        work = self._waiting.popleft().result()
+        self._largest = max(self._largest, _size(work.batch))
         self._fill(pipeline)
-        return task.result()
+        return work
 
     def _fill(self, pipeline: Pipeline) -> None:
-        while len(self._waiting) < self._ahead:
-            try:
-                work = self._new_work()
-            except StopIteration:
+        while len(self._waiting) < self._ahead and free_ram() > _ROOM * self._largest:
+            if not self._begin(pipeline):
                 return
-            except Exception as error:
-                self._waiting.append(Task.failed(error))  # its turn comes after the batches before it
-                return
-            self._waiting.append(pipeline.submit(work))
+
+    def _begin(self, pipeline: Pipeline) -> bool:
+        """Begins the next batch. False at the end of the epoch, or where its indices cannot be had."""
+        try:
+            work = self._new_work()
+        except StopIteration:
+            return False
+        except Exception as error:
+            self._waiting.append(Task.failed(error))  # its turn comes after the batches before it
+            return False
+        self._waiting.append(pipeline.submit(work))
+        return True
 
     def _new_work(self) -> _Work:
         index = self._next_index()
@@ -203,6 +216,12 @@ def checked_prefetch(prefetch: Any) -> int | None:
         f"prefetch is {prefetch!r}; give the number of batches to make ahead, 0 for none, or None to leave "
         f"the choice to the loader"
     )
+
+
+def _size(batch: Any) -> int:
+    """Bytes of a mini-batch; 0 for what is none."""
+    stores = batch.stores if isinstance(batch, (Data, HeteroData)) else ()
+    return sum(v.nbytes for s in stores for v in s.values() if isinstance(v, torch.Tensor))
 
 
 def _items(fetcher: Any, index: Any) -> Any:

@@ -236,30 +236,53 @@ def test_samples_of_a_cold_topology_are_those_of_a_warm_one(fanouts, replace, tm
 # ---- who gets the memory ----
 
 
+G = 1 << 30
+
+
 def test_topology_comes_first_then_small_rows():
-    parts = [Part("x", 1000, 512), Part("y", 100, 8), Part("g", 400)]
-    shares = _plan.divide(parts, None, free=1000)  # 650 to give away
+    parts = [Part("x", 100 * G, 512), Part("y", 10 * G, 8), Part("g", 40 * G)]
+    shares = _plan.divide(parts, None, free=100 * G)  # 65 to give away
     assert shares["g"] == Share(held=True)
     assert shares["y"] == Share(held=True)
-    assert shares["x"] == Share(cache=150)
+    assert shares["x"] == Share(cache=15 * G)
 
 
 def test_all_that_fits_is_held():
-    parts = [Part("x", 1000, 512), Part("y", 100, 8), Part("g", 400)]
-    assert set(_plan.divide(parts, None, free=10_000).values()) == {Share(held=True)}
+    parts = [Part("x", 100 * G, 512), Part("y", 10 * G, 8), Part("g", 40 * G)]
+    assert set(_plan.divide(parts, None, free=1000 * G).values()) == {Share(held=True)}
 
 
 def test_a_topology_that_does_not_fit_keeps_most_of_the_room():
-    shares = _plan.divide([Part("x", 10_000, 512), Part("g", 4000)], None, free=1000)
+    shares = _plan.divide([Part("x", 1000 * G, 512), Part("g", 400 * G)], None, free=100 * G)
     assert shares["g"] == Share()
-    assert 0 < shares["x"].cache <= 650 // 2
+    assert 0 < shares["x"].cache <= 65 * G // 2
+
+
+def test_where_memory_is_short_the_script_comes_before_the_row_cache():
+    parts = [Part("x", 100 * G, 512), Part("g", G // 2)]
+    shares = _plan.divide(parts, None, free=2 * G)
+    assert shares["g"] == Share(held=True)
+    assert shares["x"].cache <= G // 2  # of the 2 GiB, one stays with the script
+    assert _plan.divide(parts, None, free=3 * G // 2)["x"] == Share()
+    assert _plan.divide(parts, 400 << 20, free=3 * G // 2)["x"] == Share(cache=400 << 20)  # as asked for
 
 
 def test_a_given_cache_is_what_large_columns_share():
-    parts = [Part("a", 30_000, 512), Part("b", 10_000, 512), Part("g", 100)]
-    shares = _plan.divide(parts, 400, free=1000)
-    assert (shares["a"].cache, shares["b"].cache) == (300, 100)
-    assert _plan.divide(parts, 0, free=1000)["a"] == Share()
+    parts = [Part("a", 300 * G, 512), Part("b", 100 * G, 512), Part("g", G)]
+    shares = _plan.divide(parts, 4 * G, free=10 * G)
+    assert (shares["a"].cache, shares["b"].cache) == (3 * G, G)
+    assert _plan.divide(parts, 0, free=10 * G)["a"] == Share()
+
+
+def test_a_container_bounds_what_the_pool_keeps(monkeypatch, tmp_path):
+    from gz import _engine, _ram
+
+    assert _engine.pool_limit() == min(G, _ram.usable_ram() // 16)
+    (tmp_path / "memory.max").write_text(str(2 * G))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "memory.max").write_text("max\n")
+    monkeypatch.setattr(_ram, "_groups", lambda: [(tmp_path / "sub", _ram._V2), (tmp_path, _ram._V2)])
+    assert _ram.usable_ram() == 2 * G
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from torch_geometric.nn import SAGEConv
 from torch_geometric.sampler import BaseSampler
 
 import gz_pyg
+from gz_pyg import _iterator
 from gz_pyg._iterator import DEFAULT_PREFETCH
 
 DEPTHS = [0, 1, 2, 4]
@@ -661,3 +662,24 @@ def test_a_changed_graph_in_memory_is_not_mistaken_for_an_error(homogeneous):
                 assert torch.equal(batch.z, data.z[batch.n_id])
                 del data.z
         assert "z" not in data
+
+
+def test_where_memory_is_short_fewer_batches_are_made_ahead(homo, monkeypatch):
+    def run(free, depth=3):
+        monkeypatch.setattr(_iterator, "free_ram", lambda: free)
+        seed_everything(3)
+        iterator = iter(gz_pyg.NeighborLoader(homo, [4, 3], batch_size=16, shuffle=True, prefetch=depth))
+        batches, begun = [], []
+        for batch in iterator:
+            batches.append(batch)
+            begun.append(len(iterator._waiting))
+        return batches, begun
+
+    want, begun = run(1 << 40)
+    assert begun[0] == 3
+    batches, begun = run(0)
+    assert set(begun) == {0}
+    same(batches, want)
+    largest = max(sum(v.nbytes for v in flat(b).values() if isinstance(v, torch.Tensor)) for b in want)
+    assert run(4 * largest + 1)[1][0] == 3
+    assert run(2 * largest)[1][-2] == 0

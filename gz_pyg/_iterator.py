@@ -6,9 +6,10 @@ Two threads, so that one batch is sampled while the rows of the one before it ar
     sampling      indices -> SamplerOutput
     joining       SamplerOutput -> mini-batch with its features
 
-At most `prefetch` batches are begun and not yet taken, and fewer where memory is short. With `prefetch=0` this thread runs the same steps, so
-both give the same batches. What may draw from a generator of the user's, or see the user's own objects, runs
-in this thread and in order: the samplers of indices, `transform`, `transform_sampler_output`.
+At most `prefetch` batches are begun and not yet taken, and fewer where memory is short. With `prefetch=0`
+this thread runs the same steps, so both give the same batches. What may draw from a generator of the user's,
+or see the user's own objects, runs in this thread and in order: the samplers of indices, `transform`,
+`transform_sampler_output`.
 """
 
 from __future__ import annotations

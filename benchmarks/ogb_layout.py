@@ -157,7 +157,7 @@ def measure(report: Report, args, scale: float) -> float:
     files = [p for p in root.rglob("*") if p.is_file()]
     total = sum(p.stat().st_size for p in files)
     free = shutil.disk_usage(args.data).free
-    need = total + nodes * (args.width * 4 + 24) + edges * 16
+    need = max(total, nodes * (args.width * 4 + 24) + edges * 16)  # the copy goes before the store comes
     if free < need:
         sys.exit(f"{args.data}: {free / 1e9:.1f} GB free, {need / 1e9:.1f} GB needed: use --data")
     copy, store = args.data / "papers-copy", args.data / "papers-store"

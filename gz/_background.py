@@ -55,6 +55,10 @@ class Task:
             self._advance(stage)
         self._finish()
 
+    def peek(self) -> Any:
+        """What result() will return, of a task that was waited for; None if it will raise."""
+        return self._value if self._error is None else None
+
     def result(self) -> Any:
         """What the last stage returned. Raises what a stage raised, once, with its traceback."""
         self.wait()

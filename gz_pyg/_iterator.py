@@ -156,18 +156,18 @@ class BatchIterator(_SingleProcessDataLoaderIter):
 
     def _next_ahead(self, pipeline: Pipeline) -> Any:
         if not self._waiting and self._begin(pipeline):
-            self._fill(pipeline)
+            self._fill(pipeline, self._ahead)
         if not self._waiting:
             pipeline.close()
             raise StopIteration
-        self._waiting[0].wait()  # an interrupt here loses nothing
-        work = self._waiting.popleft().result()
-        self._largest = max(self._largest, _size(work.batch))
-        self._fill(pipeline)
-        return work
+        task = self._waiting[0]
+        task.wait()
+        self._largest = max(self._largest, _size(getattr(task.peek(), "batch", None)))
+        self._fill(pipeline, self._ahead + 1)
+        return self._waiting.popleft().result()  # only now: until here an interrupt loses nothing
 
-    def _fill(self, pipeline: Pipeline) -> None:
-        while len(self._waiting) < self._ahead and free_ram() > _ROOM * self._largest:
+    def _fill(self, pipeline: Pipeline, depth: int) -> None:
+        while len(self._waiting) < depth and free_ram() > _ROOM * self._largest:
             if not self._begin(pipeline):
                 return
 

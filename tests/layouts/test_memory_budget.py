@@ -29,12 +29,12 @@ def generator(repository, monkeypatch):
 @pytest.mark.parametrize("deflate", [False, True], ids=["stored", "deflated"])
 def test_peak_memory_keeps_to_the_budget(tmp_path, generator, deflate):
     scale = 0.0015  # 85 MB of features, 39 MB of edges
-    generator.generate(tmp_path / "data", scale, deflate)
+    generator.generate(tmp_path / "data", scale, generator.WIDTH, deflate)
     assert (tmp_path / "data/raw/data.npz").stat().st_size > 60e6
     out = str(tmp_path / "s")
     command = [sys.executable, "-c", SCRIPT, out, str(tmp_path / "data")]
     done = subprocess.run(command, cwd="/", check=True, capture_output=True, text=True)
-    generator.check(tmp_path / "s", scale)
+    generator.check(tmp_path / "s", scale, generator.WIDTH)
     assert (
         int(done.stdout) < 20e6 + 60e6
     )  # 60: chunks of 16 MB on their way, blocks inflated ahead, the arena

@@ -125,7 +125,10 @@ def script(path, code, *options):
 
 
 def ended(process):
-    out, err = process.communicate()
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()  # if it hangs, the test fails; the process does not stay
     return process.returncode, out, err
 
 
@@ -154,7 +157,7 @@ def test_an_unhandled_error_in_mid_epoch_ends_the_process_as_ever(homogeneous_pa
 def test_an_interrupt_while_waiting_for_a_batch(homogeneous_path):
     """Ctrl-C reaches the main thread although it waits for another one; nothing is lost by it."""
     code = """
-import gz_pyg._iterator
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 gate = threading.Event()
 original = loader._sample
 def slow(index):

@@ -529,7 +529,7 @@ def test_ids_of_every_width_are_checked_on_the_way(tmp_path, dtype, form):
 SCRIPT = """
 import signal, sys, time, numpy as np
 from gz._ingest import ingest
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 def chunks():
     for i in range(10**6):
         yield np.arange(1000), np.arange(1000)

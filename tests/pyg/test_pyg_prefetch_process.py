@@ -157,7 +157,7 @@ def test_an_unhandled_error_in_mid_epoch_ends_the_process_as_ever(homogeneous_pa
 def test_an_interrupt_while_waiting_for_a_batch(homogeneous_path):
     """Ctrl-C reaches the main thread although it waits for another one; nothing is lost by it."""
     code = """
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 gate = threading.Event()
 original = loader._sample
 def slow(index):

@@ -20,10 +20,6 @@
 namespace gz {
 namespace {
 
-// Direct reads are made in whole blocks of this size even where the device takes sectors of 512 bytes:
-// virtual disks and drives with 4 KiB sectors answer smaller ones two to three times slower
-// (docs/design.md), others no faster.
-constexpr uint64_t kReadUnit = 4096;
 constexpr unsigned kDepth = 128;                     // reads in flight per thread
 constexpr uint64_t kMergeGap = 4096;                 // reading so much more is cheaper than another read
 constexpr uint64_t kLargestExtent = 64 << 10;        // unless a single row is larger
@@ -156,8 +152,7 @@ void read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   const uint64_t largest = (extents.largest() + kPage - 1) / kPage * kPage;
   const auto depth =
       static_cast<unsigned>(std::clamp<uint64_t>(kBuffersPerThread / largest, 1, ring.depth()));
-  const PooledArray<char> buffers(depth *
-                                  largest);  // larger than what the pool leaves to the heap: page-aligned
+  const PooledArray<char> buffers(depth * largest);  // more than the pool leaves to the heap: page-aligned
   std::vector<Extent> active(depth);
   std::vector<uint32_t> free_slots(depth);
   for (uint32_t i = 0; i < depth; ++i) free_slots[i] = depth - 1 - i;
@@ -209,6 +204,7 @@ void read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
 }
 
 void read_blocking(Extents& extents, ReadCounts& counts) {
+  // A page more than the pool leaves to the heap, so that it is page-aligned.
   const PooledArray<char> buffer((extents.largest() + kPage) / kPage * kPage);
   Extents::Cursor cursor;
   for (Extent e; extents.next(cursor, e);) {
@@ -289,12 +285,14 @@ ReadFile::ReadFile(std::shared_ptr<const Mapping> mapping, Caching caching) : ma
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
     return;
   }
+  // Whole pages even where the device takes sectors of 512 bytes, which it may answer far slower
+  // (docs/design.md).
   offset_unit_ = memory_unit_ = kPage;
 #if defined(STATX_DIOALIGN)
   struct statx st;
   if (::statx(fd_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 && st.stx_mask & STATX_DIOALIGN &&
       st.stx_dio_offset_align) {
-    offset_unit_ = std::max<uint64_t>(st.stx_dio_offset_align, kReadUnit);
+    offset_unit_ = std::max<uint64_t>(st.stx_dio_offset_align, kPage);
     memory_unit_ = std::max<uint64_t>(1, st.stx_dio_mem_align);
   }
 #endif

@@ -1,9 +1,7 @@
 #include "pool.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <map>
 #include <mutex>
 #include <new>
@@ -23,17 +21,11 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-uint64_t default_limit() {
-  const uint64_t ram = static_cast<uint64_t>(std::max(0l, ::sysconf(_SC_PHYS_PAGES))) *
-                       static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  return std::min<uint64_t>(uint64_t{1} << 30, ram / 16);
-}
-
 struct Pool {
   std::mutex mutex;
   std::map<size_t, std::vector<Buffer>> kept;  // by size
   uint64_t bytes = 0;
-  uint64_t limit = default_limit();
+  uint64_t limit = uint64_t{1} << 30;  // gz/__init__.py, which knows of containers, may lower it
 };
 
 // Never destroyed: arrays may die after static destructors have run.

@@ -14,7 +14,7 @@ from gz.store import open_store as open
 
 __version__ = "0.1.0"
 
-_engine.set_pool_limit(min(1 << 30, _ram.usable_ram() // 16))  # of a container, which the engine cannot see
+_engine.set_pool_limit(min(_engine.pool_limit(), _ram.usable_ram() // 16))  # a container's memory, if in one
 
 __all__ = [
     "FeatureStore",

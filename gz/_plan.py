@@ -17,7 +17,7 @@ from gz._sizes import parse_memory
 
 # Of the free memory, what is left to the training script: batches, the model, its gradients. What is held
 # is page cache, which the kernel takes back when the script needs more; the row cache is not, so it leaves
-# at least the second. A batch of 1,024 x [15, 10, 5] with its gradients takes 0.7 GB (docs/design.md).
+# at least the second: without that, training under 2 GiB was killed (docs/design.md).
 _FOR_THE_SCRIPT = 0.35
 _AT_LEAST_FOR_THE_SCRIPT = 1 << 30
 # Where the topology does not fit, the part of the room that the row cache leaves to its pages.
@@ -80,7 +80,7 @@ def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dic
         else:
             large.append(part)
     if cache is None:
-        room = min(room, room + int(free * _FOR_THE_SCRIPT) - _AT_LEAST_FOR_THE_SCRIPT)
+        room -= max(0, _AT_LEAST_FOR_THE_SCRIPT - int(free * _FOR_THE_SCRIPT))
         cache = max(0, int(room if topology_fits else room * (1 - _FOR_TOPOLOGY)))
     cache //= _workers()
     total = sum(p.bytes for p in large)

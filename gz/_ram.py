@@ -8,12 +8,7 @@ from pathlib import Path
 
 def free_ram() -> int:
     """Bytes that can be taken without swapping; page cache, which the kernel gives up, counts as free."""
-    free = 1 << 62
-    try:
-        with open("/proc/meminfo") as f:
-            free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
+    free = _of_the_machine("MemAvailable")
     for group, names in _groups():
         limit, usage, cached = (_read(group, names[0]), _read(group, names[1]), _cached(group, names[2]))
         if limit is not None and usage is not None:
@@ -23,14 +18,8 @@ def free_ram() -> int:
 
 def usable_ram() -> int:
     """Bytes this process could have at most: the machine's memory, or its cgroups' limit."""
-    most = 1 << 62
-    try:
-        with open("/proc/meminfo") as f:
-            most = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemTotal"))
-    except (OSError, StopIteration):
-        pass
     limits = (_read(group, names[0]) for group, names in _groups())
-    return min([most, *(limit for limit in limits if limit is not None)])
+    return min([_of_the_machine("MemTotal"), *(limit for limit in limits if limit is not None)])
 
 
 def check_fits(needed: int, what: str, instead: str) -> None:
@@ -41,6 +30,15 @@ def check_fits(needed: int, what: str, instead: str) -> None:
             f"{what} would take {needed / 1e9:,.1f} GB of memory, and {free / 1e9:,.1f} GB are free; "
             + instead
         )
+
+
+def _of_the_machine(field: str) -> int:
+    """Of /proc/meminfo, in bytes; more than any machine has where it cannot be read."""
+    try:
+        with open("/proc/meminfo") as f:
+            return next(int(line.split()[1]) * 1024 for line in f if line.startswith(field))
+    except (OSError, StopIteration):
+        return 1 << 62
 
 
 _V2 = ("memory.max", "memory.current", ("active_file", "inactive_file"))

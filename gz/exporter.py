@@ -185,7 +185,7 @@ class _Exporter:
         """Always .npy: the arrays of a split differ in length and rank, and hold dense ids."""
         lines = ["", f"[edge_splits.{_toml(split)}]"]
         folder = self.names.get("splits", split)
-        for key, (rows, names) in self.store.edge_split_columns(split).items():
+        for key, (rows, names) in self.store._edge_split_columns(split).items():
             part = Part(key, rows.dtype, rows.shape[1:])
             chunks = ({key: rows[a:b]} for a, b in self._ranges(len(rows), [part]))
             file = write_npy(self.root, self.names.get(folder, key), len(rows), [part], chunks)[key]

@@ -202,12 +202,12 @@ class Store:
 
         Each lies over its mapped file. A column of names (``head_type``) comes as a list of names.
         """
-        columns = self.edge_split_columns(name).items()
+        columns = self._edge_split_columns(name).items()
         return {
             k: rows if names is None else [names[i] for i in rows.tolist()] for k, (rows, names) in columns
         }
 
-    def edge_split_columns(self, name: str) -> dict[str, tuple[Any, list[str] | None]]:
+    def _edge_split_columns(self, name: str) -> dict[str, tuple[Any, list[str] | None]]:
         """As `edge_split`, but each array with the names its numbers stand for (None: they are numbers)."""
         splits = self._manifest.edge_splits
         if name not in splits:

@@ -53,9 +53,8 @@ class StoreWriter:
             for part in ("keys", "offsets", "bytes", "hash", "dense"):  # the mapping's files come first
                 self.names.get(folders[name], f"id-{part}", ".gd")
             self._node_columns(node, folders[name])
-        early = (
-            None not in self.counts.values()
-        )  # wrong ids are found before the long work, where they can be
+        # Wrong ids in them are found before the long work, where the numbers of nodes are known by now.
+        early = None not in self.counts.values()
         edge_splits = self._edge_splits() if early else {}
         edges = self._mapped_edges(folders) if plan.ids == "map" else self._dense_edges()
         if not early:

@@ -62,6 +62,19 @@ def test_cold_rows_equal_the_files(cache, width, dtype, tmp_path):
     assert stats["bytes_read"] > 0
 
 
+def test_rows_smaller_than_a_block_are_read_by_the_block(tmp_path):
+    """Reads of 512 bytes are several times slower on some disks (docs/design.md)."""
+    fs = column(tmp_path, rows(), 0)
+    try:
+        os.close(os.open(fs.path, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip(f"{tmp_path} has no direct reads")
+    fs.gather(np.arange(0, 20_000, 64))  # 32 KiB apart: none is joined with another
+    stats = fs.stats()
+    assert stats["reads"] == 313
+    assert stats["bytes_read"] == 313 * 4096
+
+
 def test_rows_asked_for_again_come_from_the_cache(tmp_path):
     array = rows()
     fs = column(tmp_path, array, "100MB")
@@ -275,8 +288,6 @@ def test_a_given_cache_is_what_large_columns_share():
 
 
 def test_a_container_bounds_what_the_pool_keeps(monkeypatch, tmp_path):
-    from gz import _engine, _ram
-
     assert _engine.pool_limit() == min(G, _ram.usable_ram() // 16)
     (tmp_path / "memory.max").write_text(str(2 * G))
     (tmp_path / "sub").mkdir()

@@ -129,6 +129,32 @@ def machine(args: argparse.Namespace) -> dict:
     }
 
 
+class Bystanders:
+    """How much of the processors others take while a benchmark runs: that flatters whoever needs least.
+
+    Processes of one's own count as others until they have been waited for.
+    """
+
+    MOST = 0.1  # of one processor
+
+    def __init__(self) -> None:
+        self._wall, self._busy, self._own = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        # user nice system idle iowait irq softirq steal; guests are in user and nice already.
+        ticks = [int(t) for t in _first_line("/proc/stat").split()[1:9]]
+        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        return time.monotonic(), busy, sum(os.times()[:4])
+
+    def share(self) -> float:
+        """Since the last call, as a share of one processor."""
+        then = self._wall, self._busy, self._own
+        self._wall, self._busy, self._own = self._now()
+        passed = max(self._wall - then[0], 1e-9)
+        return max(0.0, (self._busy - then[1]) - (self._own - then[2])) / passed
+
+
 @dataclass(frozen=True)
 class Target:
     """`ours` must be at least `ratio` times as fast as the fastest of `peers`."""
@@ -157,6 +183,7 @@ class Report:
         self.machine = machine(args)
         self.tables: list[dict] = []
         self.met = True
+        self.others = 0.0  # the most that others took during a contest, of one processor
         print(f"== {name}")
         for key, value in {**self.machine, **self.setting}.items():
             text = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
@@ -173,6 +200,7 @@ class Report:
     ) -> dict[str, float]:
         """Time `contestants` turn and turn about, after a warm-up round. `work` is units done per call."""
         seconds: dict[str, list[float]] = {name: [] for name in contestants}
+        bystanders = Bystanders()
         for turn in range(-1, self.args.repeat):
             for name, run in contestants.items():
                 time.sleep(PAUSE)
@@ -180,6 +208,7 @@ class Report:
                 run(turn)
                 if turn >= 0:
                     seconds[name].append(time.perf_counter() - start)
+        self.others = max(self.others, bystanders.share())
         return self.rates(title, seconds, unit=unit, work=work, targets=targets)
 
     def rates(self, title, seconds, *, unit, work=1.0, targets=()) -> dict[str, float]:
@@ -225,11 +254,20 @@ class Report:
         return "PASS" if met else "FAIL"
 
     def finish(self) -> None:
-        """Write benchmarks/results/<name>-<scale>.json and end the process: 0 when every target was met."""
+        """Write benchmarks/results/<name>-<scale>.json and end the process: 0 when every target was met.
+
+        A run beside others is saved as such, and no table takes its figures (tables.py).
+        """
+        quiet = self.others <= Bystanders.MOST
+        load = f"load {self.machine['load']:.2f} before, {os.getloadavg()[0]:.2f} after"
+        print(f"\n   others took up to {self.others:.0%} of a processor; {load}")
+        if not quiet:
+            print("   NOT QUIET: these figures are no evidence")
         if not (self.args.no_save or self.args.peers_only):
             RESULTS.mkdir(exist_ok=True)
             record = {"benchmark": self.name, "date": time.strftime("%Y-%m-%d"), "machine": self.machine}
             record |= {"setting": self.setting, "met": self.met, "tables": self.tables}
+            record |= {"load_after": os.getloadavg()[0], "others": self.others, "quiet": quiet}
             path = RESULTS / f"{self.name}-scale{self.args.scale:g}.json"
             path.write_text(json.dumps(record, indent=1, default=str) + "\n")
         print()

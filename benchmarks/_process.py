@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,22 +20,29 @@ import json, sys, time
 def _memory(name):
     with open("/proc/self/status") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith(name))
+def _read():
+    with open("/proc/self/io") as f:
+        return int(f.readline().split()[1])
 {setup}
-_before, _start = _memory("VmRSS"), time.perf_counter()
+_bytes = _read()
+_before, _start, _cpu = _memory("VmRSS"), time.perf_counter(), time.process_time()
 {code}
-_seconds = time.perf_counter() - _start
+_seconds, _cpu = time.perf_counter() - _start, time.process_time() - _cpu
 with open({out!r}, "w") as _f:
-    json.dump(dict(seconds=_seconds, rss_before=_before, rss_after=_memory("VmRSS"),
-                   peak_rss=_memory("VmHWM")), _f)
+    json.dump(dict(seconds=_seconds, cpu=_cpu, read=_read() - _bytes, rss_before=_before,
+                   rss_after=_memory("VmRSS"), peak_rss=_memory("VmHWM")), _f)
 """
 
 
 @dataclass(frozen=True)
 class Usage:
     seconds: float  # of the code, imports and set-up not counted
+    cpu: float  # seconds on all cores, of the code
+    read: int  # bytes, from files in the page cache too
     rss_before: int
     rss_after: int
     peak_rss: int  # of the whole process, what it mapped and touched included
+    capped: int | None = None  # what a limited process held at most, page cache included
 
 
 def run_python(code: str, *, setup: str = "", limit: int | None = None) -> Usage:
@@ -51,9 +60,10 @@ def run_python(code: str, *, setup: str = "", limit: int | None = None) -> Usage
                 text=True,
                 preexec_fn=cap.enter,
             )
+            held = cap.peak()
         if done.returncode:
             raise RuntimeError(f"a benchmark process ended with {done.returncode}:\n{done.stdout[-4000:]}")
-        return Usage(**json.loads(Path(out).read_text()))
+        return Usage(**json.loads(Path(out).read_text()), capped=held)
 
 
 def _groups() -> tuple[Path, str, str]:
@@ -79,6 +89,14 @@ class Cap:
     def enter(self) -> None:
         if self._group:
             (self._group / self._members).write_text(str(os.getpid()))
+
+    def end(self) -> None:
+        """Ends what a killed script has left behind in the group: its workers."""
+        while self._group and (left := (self._group / self._members).read_text().split()):
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            time.sleep(0.05)
 
     def peak(self) -> int | None:
         """Bytes, page cache included. None without a limit, or where the kernel does not tell."""

@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    from gz._sizes import parse_memory
+    from gz._base.sizes import parse_memory
 
     args.data.mkdir(parents=True, exist_ok=True)
     scales, args.scale = sorted(args.scale), max(args.scale)

@@ -33,8 +33,11 @@ def _grow_json(value):
     return _grown(value) if type(value) is int else value
 
 
-def grow_file(path: Path) -> None:
-    """Give a .gl or .gd file the great shape: every count in its header grows, every section with it."""
+def grow_file(path: Path) -> str:
+    """Give a .gl or .gd file the great shape: every count in its header grows, every section with it.
+
+    Returns the header's checksum, by which store.json knows the file.
+    """
     import xxhash
 
     with open(path, "r+b") as f:
@@ -75,10 +78,12 @@ def grow_file(path: Path) -> None:
         length = end if padded else length
         struct.pack_into("<Q", header, 24, length)
         struct.pack_into("<Q", header, 32, 0)
-        struct.pack_into("<Q", header, 32, xxhash.xxh64_intdigest(bytes(header), 0))
+        checksum = xxhash.xxh64_intdigest(bytes(header), 0)
+        struct.pack_into("<Q", header, 32, checksum)
         f.truncate(length)
         f.seek(0)
         f.write(header)
+    return f"{checksum:016x}"
 
 
 def make_store(folder: Path) -> Path:
@@ -91,11 +96,12 @@ def make_store(folder: Path) -> Path:
     store = folder / "papers100M-sparse"
     x = np.zeros((TINY_NODES, FEATURES), np.float32)
     gz.ingest(store, edges=(src, dst), features={"x": x}, num_nodes=TINY_NODES)
+    manifest = store / "store.json"
+    grown = _grow_json(json.loads(manifest.read_text()))
     for path in store.rglob("*"):
         if path.suffix in (".gl", ".gd"):
-            grow_file(path)
-    manifest = store / "store.json"
-    manifest.write_text(json.dumps(_grow_json(json.loads(manifest.read_text())), indent=1))
+            grown["files"][str(path.relative_to(store))] = grow_file(path)
+    manifest.write_text(json.dumps(grown, indent=1))
     return store
 
 

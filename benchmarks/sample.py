@@ -1,6 +1,7 @@
-"""Multi-hop sampling, warm: Graph.sample against DGL's NeighborSampler and GraphZero's fanout.
+"""Multi-hop sampling, warm: Graph.sample against DGL's NeighborSampler, GraphZero's fanout and pyg-lib.
 
-Batches of 1024 seeds, fanouts [15, 10, 5], the same lists for everybody. Wanted: 2x DGL, 10x GraphZero.
+Batches of 1024 seeds, fanouts [15, 10, 5], the same lists for everybody. Wanted: 2x DGL, 10x GraphZero, 6x
+pyg-lib, which is measured where it can be imported.
 
 DGL runs as its users run it, NeighborSampler over an in-memory DGLGraph with no workers: fused and not,
 with 64-bit ids, its default, and with 32-bit ids (`g.int()`), judged on their own. A DGL sampler that, given
@@ -19,7 +20,7 @@ import _common
 
 FANOUTS = [15, 10, 5]
 BATCH = 1024
-TARGET_DGL, TARGET_GRAPHZERO = 2.0, 10.0
+TARGET_DGL, TARGET_GRAPHZERO, TARGET_PYG_LIB = 2.0, 10.0, 6.0
 
 
 def dgl_contestants(data, batches, threads, report):
@@ -78,6 +79,23 @@ def graphzero_contestant(data, batches):
     return run
 
 
+def pyg_lib_contestant(data, batches):
+    """pyg-lib's sampler as PyG's loader calls it; None where it is not installed."""
+    import torch
+
+    try:
+        import pyg_lib
+    except ImportError:
+        return None
+    indptr, indices = (torch.from_numpy(a) for a in data.lists())
+
+    def run(turn):
+        for seeds in batches:
+            pyg_lib.sampler.neighbor_sample(indptr, indices, torch.from_numpy(seeds), FANOUTS, csc=True)
+
+    return run
+
+
 def gz_contestant(data, batches, threads):
     import gz
 
@@ -123,6 +141,8 @@ def main() -> None:
         contestants["gz"] = gz_contestant(data, batches, args.threads)
     peers = dgl_contestants(data, batches, args.threads, report)
     contestants |= peers | {"graphzero + numpy unique": graphzero_contestant(data, batches)}
+    if (pyg_lib := pyg_lib_contestant(data, batches)) is not None:
+        contestants["pyg-lib"] = pyg_lib
     report.contest(
         "sampling",
         contestants,
@@ -134,6 +154,7 @@ def main() -> None:
                 for w in ("int64", "int32")
             ),
             _common.Target("gz", ("graphzero + numpy unique",), TARGET_GRAPHZERO),
+            _common.Target("gz", ("pyg-lib",), TARGET_PYG_LIB),
         ),
     )
     report.finish()

@@ -1,20 +1,17 @@
 """gz: graphs and features far larger than RAM, in files, for PyTorch Geometric and DGL."""
 
-from gz import _engine, _ram
+from gz._base import __version__
+from gz._base.engine import engine as _engine  # noqa: F401  first of all: it finds the compiled module
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
 from gz._ingest import ingest
 from gz.convert import convert_csv_to_gd, convert_csv_to_gl
-from gz.edit import OutputColumn, add
+from gz.edit import OutputColumn
 from gz.exporter import export
 from gz.feature import FeatureStore
 from gz.graph import Graph, Sample
 from gz.id_map import IdMap
-from gz.store import HeteroSample, Store
+from gz.store import HeteroSample, Store, add
 from gz.store import open_store as open
-
-__version__ = "0.1.0"
-
-_engine.set_pool_limit(min(_engine.pool_limit(), _ram.usable_ram() // 16))  # a container's memory, if in one
 
 __all__ = [
     "FeatureStore",
@@ -26,6 +23,7 @@ __all__ = [
     "OutputColumn",
     "Sample",
     "Store",
+    "__version__",
     "add",
     "convert_csv_to_gd",
     "convert_csv_to_gl",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gz._ingest.spec import FileNames
+from gz._base.files import FileNames
+from gz._engine import FormatError
+from gz._ingest.read.arrow import arrow_type
+
+# Units that Parquet gives back as it got them; others, such as seconds, go as integers.
+_KEPT = re.compile(r"date32\[day\]|timestamp\[(ms|us|ns)(, tz=[^\]]+)?\]|duration\[(ms|us|ns)\]")
 
 Chunks = Iterator[dict[str, Any]]  # arrays, or lists of str, of equal length, by part
 
@@ -24,6 +30,15 @@ class Part:
     name: str
     dtype: np.dtype[Any] | None  # None: text
     shape: tuple[int, ...] = ()
+    names: list[str] | None = None  # what its codes stand for
+    unit: str | None = None  # what its integers count, by Arrow's name
+
+    def described(self, where: Any) -> Any:
+        """Its place, for a spec: a file, or what names one."""
+        told = {k: v for k, v in (("categories", self.names), ("unit", self.unit)) if v is not None}
+        if not told:
+            return where
+        return (where if isinstance(where, dict) else {"file": where}) | told
 
     @property
     def row_bytes(self) -> int:
@@ -40,7 +55,8 @@ def write_npy(
     chunks: Chunks,
     ends: list[str] | None = None,
 ) -> dict[str, Any]:
-    """A file for each part; the two ends of edges go to one, edge_index.npy, [2, rows]."""
+    """A file for each part, with codes and times as the integers they are; the two ends of edges go to one,
+    edge_index.npy, [2, rows]."""
     if not parts:
         return {}
     (root / base).mkdir(parents=True, exist_ok=True)
@@ -55,24 +71,18 @@ def write_npy(
                 continue
             joined = bool(ends) and part.name == ends[0]  # type: ignore[index]
             key = "edge_index" if joined else part.name
-            files[key] = names.get(base, key, ".npy" if part.dtype is not None else ".csv")
+            files[key] = names.get(base, key, ".npy")
             f = stack.enter_context(open(root / files[key], "wb"))
-            if part.dtype is None:  # there is no .npy of text
-                f.write(f'"{part.name}"\n'.encode())
-            else:
-                shape = (2, rows) if joined else (rows, *part.shape)
-                header = {"descr": part.dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_1_0(f, header)
+            shape = (2, rows) if joined else (rows, *part.shape)
+            header = {"descr": np.dtype(part.dtype).str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(f, header)
             f.flush()
             places.append((f, f.tell()))
         at = 0
         for chunk in chunks:
             for part, (f, first) in zip(parts, places, strict=True):
-                values = chunk[part.name]
-                if part.dtype is None:
-                    f.write("".join('"' + v.replace('"', '""') + '"\n' for v in values).encode())
-                else:
-                    _pwrite(f, first + at * part.row_bytes, np.ascontiguousarray(values, part.dtype))
+                values = np.ascontiguousarray(chunk[part.name], part.dtype)
+                _pwrite(f, first + at * part.row_bytes, values)
             at += len(chunk[parts[0].name])
         for f in {id(f): f for f, _ in places}.values():
             f.flush()
@@ -99,7 +109,8 @@ def write_parquet(root: Path, base: str, parts: list[Part], chunks: Chunks) -> d
     schema = pa.schema([(p.name, _arrow_type(p, pa)) for p in parts])
     with open(root / file, "wb") as f:
         # Ids and floats are too varied for a dictionary, and plain pages read fastest.
-        with pq.ParquetWriter(f, schema, use_dictionary=False) as writer:
+        coded = [p.name for p in parts if p.names is not None]
+        with pq.ParquetWriter(f, schema, use_dictionary=coded or False) as writer:
             for chunk in chunks:
                 typed = zip(parts, schema.types, strict=True)
                 arrays = [_arrow_array(chunk[p.name], p, t, pa) for p, t in typed]
@@ -112,10 +123,14 @@ def write_parquet(root: Path, base: str, parts: list[Part], chunks: Chunks) -> d
 def _arrow_type(p: Part, pa: Any) -> Any:
     if p.dtype is None:
         return pa.large_string()
-    if len(p.shape) > 1:
+    if len(p.shape) > 1 or (p.shape and not 0 < p.shape[0] < 1 << 31):  # pyarrow dies of lists of length 0
         raise ValueError(
             f"column {p.name!r} has rows of shape {p.shape}, which Parquet cannot hold; export to npy"
         )
+    if p.names is not None:
+        return pa.dictionary(pa.int32(), pa.string())
+    if p.unit is not None and _KEPT.fullmatch(p.unit):
+        return arrow_type(p.unit)
     inner = pa.from_numpy_dtype(p.dtype)
     return pa.list_(inner, p.shape[0]) if p.shape else inner
 
@@ -124,4 +139,19 @@ def _arrow_array(values: Any, p: Part, t: Any, pa: Any) -> Any:
     if p.dtype is None:
         return pa.array(values, t)
     flat = pa.array(np.ascontiguousarray(values, p.dtype).reshape(-1))
+    if p.names is not None:
+        _check_codes(flat.to_numpy(), p)
+        return pa.DictionaryArray.from_arrays(flat.cast(pa.int32()), pa.array(p.names, pa.string()))
+    if pa.types.is_temporal(t):
+        return (flat.cast(pa.int32()) if t.bit_width == 32 else flat).cast(t)
     return pa.FixedSizeListArray.from_arrays(flat, type=t) if p.shape else flat
+
+
+def _check_codes(codes: NDArray[Any], p: Part) -> None:
+    assert p.names is not None
+    wild = np.flatnonzero((codes < 0) | (codes >= len(p.names)))
+    if len(wild):
+        raise FormatError(
+            f"column {p.name!r}: holds the code {codes[wild[0]]}, but there are {len(p.names)} names; "
+            "run `gz verify`"
+        )

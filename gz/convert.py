@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from gz import _engine
+from gz._base.dtypes import STORABLE
+from gz._base.place import new_file
+from gz._base.progress import Progress
+from gz._base.sizes import parse_memory
 from gz._engine import InputError
-from gz._ingest.arrays import STORABLE
-from gz._ingest.csv_table import CsvTable, sniff
-from gz._ingest.edges import run
-from gz._ingest.place import new_file
-from gz._ingest.progress import Progress
-from gz._sizes import parse_memory
+from gz._ingest.read.csv_table import Columns, CsvTable, Ends
+from gz._ingest.read.files import Files
+from gz._ingest.read.tables import Chunk
+from gz._ingest.write.density import check_density
+from gz._ingest.write.edges import run
+from gz.output import PAGE
 
 __all__ = ["convert_csv_to_gd", "convert_csv_to_gl"]
 
@@ -37,26 +42,25 @@ def convert_csv_to_gl(
     The file appears complete or not at all.
     """
     budget = parse_memory(memory)
-    path = os.fspath(csv_path)
-    layout = sniff(path, delimiter, header, False)
-    if layout.num_fields > 3:
-        raise InputError(
-            f"{path}: lines have {layout.num_fields} fields; expected source, destination and "
-            "perhaps a weight"
+    with Files() as files, closing(Progress()) as progress:
+        file = files.get(os.fspath(csv_path))
+        layout = CsvTable(file, keys=Ends(strict=False), values=[], delimiter=delimiter, header=header).layout
+        if layout.num_fields > 3:
+            raise InputError(
+                f"{file.path}: lines have {layout.num_fields} fields; expected source, destination and "
+                "perhaps a weight"
+            )
+        weight = layout.name(2) if layout.num_fields == 3 else None
+        table = CsvTable(
+            file,
+            keys=Ends(strict=False),
+            weight=weight,
+            delimiter=layout.delimiter,
+            header=bool(layout.names),
+            skip_bad=on_bad_line == "skip",
         )
-    weight = layout.name(2) if layout.num_fields == 3 else None
-    table = CsvTable(
-        path,
-        keys=None,
-        weight=weight,
-        delimiter=layout.delimiter,
-        header=bool(layout.names),
-        skip_bad=on_bad_line == "skip",
-        piece_bytes=max(1 << 14, min(8 << 20, budget // 96)),
-    )
-    table.limits = [num_nodes or 0, num_nodes or 0]
-    progress = Progress()
-    try:
+        table.fit(budget)
+        table.limits = [num_nodes or 0, num_nodes or 0]
         with new_file(out_path, overwrite) as target:
             builder = _engine.Builder(
                 str(target.parent),
@@ -68,14 +72,12 @@ def convert_csv_to_gl(
                 expected_nodes=num_nodes or 0,
             )
             progress.phase("reading edges")
-            table.to_builder(
-                builder, table.record(), lambda: progress.update(table.bytes_done, table.bytes_total, "B")
-            )
+            table.to_builder(builder, table.record(), progress)
             n = num_nodes if num_nodes is not None else max(builder.nodes_seen, builder.others_seen)
+            if num_nodes is None:
+                check_density(n, 2 * builder.num_input_edges, file.path)
             builder.begin(str(target), n, n, [])
             run(builder, progress, "sorting edges")
-    finally:
-        progress.close()
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -111,20 +113,21 @@ def convert_csv_to_gd(
     With ``id_column=False`` there is no id, and line i belongs to node i.
     """
     name = _dtype_name(dtype)
-    table = CsvTable(
-        os.fspath(csv_path), keys=[0] if id_column else [], dtype=name, delimiter=delimiter, header=header
-    )
-    width = len(table.value_columns)
-    if width == 0:
-        raise InputError(f"{table.name}: lines hold an id and nothing else")
-    with new_file(out_path, overwrite) as target:
-        if id_column:
-            _by_id(table, name, width, str(target))
-        else:
-            writer = _engine.ColumnWriter(str(target), name, [width])
-            for chunk in table.chunks(1 << 16):
-                writer.append(np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1))
-            writer.finish()
+    with Files() as files:
+        file = files.get(os.fspath(csv_path))
+        keys = Columns([0] if id_column else [])
+        table = CsvTable(file, keys=keys, dtype=name, delimiter=delimiter, header=header)
+        width = len(table.value_columns)
+        if width == 0:
+            raise InputError(f"{table.name}: lines hold an id and nothing else")
+        with new_file(out_path, overwrite) as target:
+            if id_column:
+                _by_id(table, name, width, str(target))
+            else:
+                writer = _engine.ColumnWriter(str(target), name, [width])
+                for chunk in table.chunks(1 << 16):
+                    writer.append(_values(chunk, table))
+                writer.finish()
 
 
 def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
@@ -132,32 +135,25 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
     record = np.dtype((np.dtype(dtype), (width,)))
     folder = os.path.dirname(target)
     builder = _engine.Builder(folder, payload=record.itemsize, sort_by_id=False)
-    fields = table.record()
     for chunk in table.chunks(1 << 16):
         ids = np.ascontiguousarray(chunk.columns[table.columns[0].name])
-        rows = (
-            np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)
-            if fields.itemsize
-            else None
-        )
-        builder.add(np.zeros_like(ids), ids, rows)
+        builder.add(np.zeros_like(ids), ids, _values(chunk, table))
     n = builder.nodes_seen
     topology = os.path.join(folder, "rows.gl")
     builder.begin(topology, n, 1, [_engine.EdgeColumn(target, dtype, [width], 0)])
     while builder.step():
         pass
-    with open(topology, "rb") as f:
-        f.seek(4096)
-        at = 0
-        while at < n:
-            take = min(n - at, 1 << 20)
-            f.seek(4096 + at * 8)
-            degrees = np.diff(np.fromfile(f, "<u8", take + 1))
-            if (degrees != 1).any():
-                i = at + int((degrees != 1).argmax())
-                found = "no line" if degrees[i - at] == 0 else f"{degrees[i - at]} lines"
-                raise InputError(
-                    f"{table.name}: node {i} has {found}; every node from 0 to {n - 1} needs one"
-                )
-            at += take
+    for at in range(0, n, 1 << 20):
+        take = min(n - at, 1 << 20)
+        degrees = np.diff(np.fromfile(topology, "<u8", take + 1, offset=PAGE + at * 8))
+        if (degrees != 1).any():
+            i = int((degrees != 1).argmax())
+            found = "no line" if degrees[i] == 0 else f"{degrees[i]} lines"
+            raise InputError(
+                f"{table.name}: node {at + i} has {found}; every node from 0 to {n - 1} needs one"
+            )
     os.unlink(topology)
+
+
+def _values(chunk: Chunk, table: CsvTable) -> np.ndarray:
+    return np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)

@@ -17,49 +17,59 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine, manifest
+from gz._base.arrays import as_shape
+from gz._base.dtypes import STORABLE
+from gz._base.files import FileNames, check_inside, is_inside
+from gz._base.journal import sync
+from gz._base.lock import Lock, try_lock
+from gz._base.place import temporary_folder
+from gz._base.sizes import parse_memory
 from gz._engine import InputError
-from gz._ingest.arrays import STORABLE, Column
-from gz._ingest.columns import adoptable, combined, open_column, write_column
-from gz._ingest.journal import sync
-from gz._ingest.spec import FileNames
-from gz._lock import Lock, try_lock
-from gz._permute import permuted
-from gz._sizes import parse_memory
+from gz._ingest.plan.column_input import adoptable, open_column
+from gz._ingest.read.files import Files
+from gz._ingest.write.columns import write_column
+from gz._ingest.write.edge_rows import write_by_edge_id
 from gz.feature import FeatureStore
 from gz.graph import Graph
-from gz.manifest import ColumnEntry, EdgeType, Manifest
-from gz.output import PAGE, new_rows, open_rows
-from gz.store import Store, open_store
+from gz.manifest import ColumnEntry, EdgeType, Manifest, only_type
+from gz.output import new_rows, open_rows
 
-__all__ = ["OutputColumn", "add", "add_feature", "new_column", "remove_feature"]
+__all__ = ["OutputColumn", "add_feature", "new_column", "remove_feature", "scratch"]
 
 Type = str | EdgeType | None  # a node type; an edge type; None: the only node type
 _DRAFT = re.compile(r".*~[0-9a-f]{8}\.new")
 _PUBLISHED = re.compile(r".*~[0-9a-f]{8}\.gd")
 
 
-def add(
-    path: str | os.PathLike[str] | Store, features: Mapping[str, Any], t: Type = None, **options: Any
-) -> Store:
-    """Adds columns to a store: ``gz.add("papers", {"emb": "emb.npy"})``. The options are those of
-    ``Store.add_feature``. Returns the open store."""
-    store = path if isinstance(path, Store) else open_store(path)
-    for name, value in features.items():
-        add_feature(store, name, value, t, **options)
-    return store
+class Editable(Protocol):
+    """What editing asks of an open store."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def manifest(self) -> Manifest: ...
+    @property
+    def node_types(self) -> list[str]: ...
+    def num_nodes(self, t: str | None = None) -> int: ...
+    def num_edges(self, t: EdgeType | None = None) -> int: ...
+    def graph(self, t: EdgeType | None = None) -> Graph: ...
+    def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore: ...
+    def check_current(self) -> None: ...
+    def _reload(self, name: str, t: Any) -> None: ...
 
 
 def add_feature(
-    store: Store,
+    store: Editable,
     name: str,
     value: Any,
     t: Type = None,
@@ -69,37 +79,41 @@ def add_feature(
     order: str = "original",
     adopt: bool = False,
     memory: str | int = "2GB",
+    tmp: str | os.PathLike[str] | None = None,
 ) -> FeatureStore:
     """See Store.add_feature."""
-    budget = parse_memory(memory)
+    budget, place = parse_memory(memory), temporary_folder(tmp)
     target = _Target(store, name, t, replace)
     if order not in ("original", "stored"):
         raise ValueError(f"order={order!r}: choose 'original' or 'stored'")
     in_place = target.node or order == "stored"
-    if adopt and in_place and dtype is None and (npy := adoptable(value)) is not None:
-        if len(FeatureStore(npy)) != target.rows:
-            raise InputError(
-                f"{npy}: has {len(FeatureStore(npy))} rows, but there are {target.rows} {target.what}"
-            )
-        return target.publish(ColumnEntry(npy=npy))
-    if not in_place:
-        target.check_original_order()
-    with _Draft(target) as draft:
-        table = open_column(name, value)
-        if in_place:
-            write_column(draft.file, name, table, dtype, target.rows, target.what)
-        else:
-            _write_by_edge_id(draft, name, value, table, dtype, store.graph(target.type), budget)
-        return draft.publish()
+    with Files() as files:
+        if adopt and in_place and dtype is None and (npy := adoptable(value, files)) is not None:
+            if npy.rows != target.rows:
+                raise InputError(
+                    f"{npy.name}: has {npy.rows} rows, but there are {target.rows} {target.what}"
+                )
+            return target.publish(ColumnEntry(npy=npy.file.path))
+        if not in_place:
+            target.check_original_order()
+        with _Draft(target) as draft:
+            source = open_column(name, value, files, dtype)
+            if in_place:
+                write_column(draft.file, source, target.rows, target.what)
+            else:
+                with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
+                    write_by_edge_id(draft.file, value, source, store.graph(target.type), budget, Path(tmp))
+            names = source.categories.names if source.categories else None
+            return draft.publish(names, source.column.unit)
 
 
-def remove_feature(store: Store, name: str, t: Type = None) -> None:
+def remove_feature(store: Editable, name: str, t: Type = None) -> None:
     """See Store.remove_feature."""
     _Target(store, name, t, replace=True, must_exist=True).publish(None)
 
 
 def new_column(
-    store: Store,
+    store: Editable,
     name: str,
     row_shape: int | Sequence[int] = (),
     dtype: Any = "float32",
@@ -113,9 +127,14 @@ def new_column(
         kind = np.dtype(dtype).name
         if kind not in STORABLE:
             raise ValueError(f"dtype {dtype!r} cannot be stored; choose one of {', '.join(STORABLE)}")
-    row = (row_shape,) if isinstance(row_shape, int) else tuple(int(n) for n in row_shape)
-    target = _Target(store, name, t, replace)
-    return OutputColumn(_Draft(target), (target.rows, *row), kind)
+    target, shape = _Target(store, name, t, replace), as_shape(row_shape)
+    return OutputColumn(_Draft(target), (target.rows, *shape), kind)
+
+
+def scratch(store: Editable) -> _Draft:
+    """A ``folder`` in the store for files that are needed until ``discard``. What a killed process leaves
+    there is removed by the next change of a column."""
+    return _Draft(_Target(store, "scratch", store.node_types[0], replace=True))
 
 
 class OutputColumn:
@@ -179,12 +198,12 @@ class OutputColumn:
 class _Target:
     """The place of a column in a store."""
 
-    def __init__(self, store: Store, name: str, t: Type, replace: bool, must_exist: bool = False):
+    def __init__(self, store: Editable, name: str, t: Type, replace: bool, must_exist: bool = False):
         self.store, self.name, self.replace, self.must_exist = store, name, replace, must_exist
         self.root = Path(store.path)
         self.node = t is None or isinstance(t, str)
         if t is None or isinstance(t, str):
-            self.type: Any = t if t is not None else _only(store)
+            self.type: Any = t if t is not None else only_type(store.path, store.node_types)
             self.rows, self.what = store.num_nodes(self.type), "nodes"
         else:
             self.type = tuple(t)
@@ -223,7 +242,8 @@ class _Target:
             return self.root / os.path.dirname(edge.in_file or edge.out_file or "")
         entry = m.nodes[self.type]
         files = [c.file for c in (*entry.columns.values(), *entry.splits.values()) if c.file]
-        files += [f for f in (entry.id_map or {}).values() if isinstance(f, str) and f.endswith(".gd")]
+        if ids := entry.id_map:
+            files += [ids[part] for part in manifest.ID_MAP_FILES[ids["kind"]]]
         if files:
             return self.root / os.path.dirname(files[0])
         return self.root / FileNames().get("nodes", self.type)
@@ -232,6 +252,7 @@ class _Target:
         """Puts the column (or its absence) into store.json; removes the file of the one that was there.
         `written` is where the column's file lies so far."""
         with _editing(self.root) as m:
+            self.store.check_current()  # or the column would go into a store it was not made for
             self.check(m)
             columns = self.columns(m)
             if written is not None and entry is not None:
@@ -242,7 +263,7 @@ class _Target:
                 columns[self.name] = entry
             manifest.write(m, self.root)
             sync(self.root)
-            if before is not None and before.file:
+            if before is not None and before.file and is_inside(self.root, (self.root / before.file).parent):
                 (self.root / before.file).unlink(missing_ok=True)
         self.store._reload(self.name, self.type)
         if entry is None:
@@ -255,6 +276,7 @@ class _Draft:
 
     def __init__(self, target: _Target):
         self.target = target
+        check_inside(target.root, target.folder)
         target.folder.mkdir(parents=True, exist_ok=True)
         safe = FileNames().get("", target.name)
         while True:
@@ -266,10 +288,11 @@ class _Draft:
         self._lock: Lock | None = lock
         self.file = self.folder / "rows.gd"
 
-    def publish(self) -> FeatureStore:
+    def publish(self, names: list[str] | None = None, unit: str | None = None) -> FeatureStore:
         final = self.folder.with_name(self.folder.name.removesuffix(".new") + ".gd")
         try:
-            return self.target.publish(ColumnEntry(str(final.relative_to(self.target.root))), self.file)
+            entry = ColumnEntry(str(final.relative_to(self.target.root)), None, names, unit)
+            return self.target.publish(entry, self.file)
         finally:
             self.discard()
 
@@ -286,16 +309,10 @@ class _Draft:
         self.discard()
 
 
-def _only(store: Store) -> str:
-    if len(store.node_types) != 1:
-        raise ValueError(f"{store.path}: name one of the node types {store.node_types} or of the edge types")
-    return store.node_types[0]
-
-
 @contextmanager
 def _editing(root: Path) -> Iterator[Manifest]:
     """The manifest as it is now, which no one else can change until the block ends."""
-    fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         m = manifest.read(root)
@@ -310,71 +327,9 @@ def _clean_up(root: Path, m: Manifest) -> None:
     named = {c.file for n in m.nodes.values() for c in (*n.columns.values(), *n.splits.values())}
     named |= {c.file for e in m.edges for c in e.columns.values()}
     for folder in [*root.glob("nodes/*"), *root.glob("edges/*")]:
-        for path in folder.iterdir() if folder.is_dir() else ():
+        for path in folder.iterdir() if folder.is_dir() and is_inside(root, folder) else ():
             if _PUBLISHED.fullmatch(path.name) and str(path.relative_to(root)) not in named:
                 path.unlink(missing_ok=True)
             elif _DRAFT.fullmatch(path.name) and (lock := try_lock(path / "lock")) is not None:
                 shutil.rmtree(path, ignore_errors=True)
                 lock.release()
-
-
-def _write_by_edge_id(
-    draft: _Draft, name: str, value: Any, table: Any, dtype: str | None, graph: Graph, memory: int
-) -> None:
-    """Rows in the order of the original edges, written in the order of the topology."""
-    column = combined(name, table, dtype)
-    ids, positions = graph.edge_ids, graph.edge_positions
-    assert ids is not None
-    expected = len(positions) if positions is not None else graph.num_edges
-    read, rows = _original_rows(draft, name, value, table, dtype, column)
-    wrong = InputError(f"{table.name}: has {rows} rows, but the store was made from {expected} edges")
-    if rows > expected:
-        raise wrong
-
-    def wanted(a: int, b: int) -> NDArray[np.int64]:
-        """Self loops that the ingest added have ids after those of the input, and rows of zeros."""
-        part = np.asarray(ids[a:b]).astype(np.int64)
-        added = part >= rows
-        if added.any():
-            if not _are_loops(graph, a + np.flatnonzero(added)):
-                raise wrong
-            part[added] = -1
-        return part
-
-    writer = _engine.ColumnWriter(str(draft.file), column.dtype, list(column.shape))
-    row = np.dtype((column.numpy, column.shape))
-    if rows * row.itemsize <= memory // 4:
-        whole, step = read(0, rows), max(1024, memory // 8 // (row.itemsize + 16))
-        for a in range(0, graph.num_edges, step):
-            part = wanted(a, min(graph.num_edges, a + step))
-            out = whole[part] if rows else np.zeros((len(part), *column.shape), column.numpy)
-            out[part < 0] = 0
-            writer.append(out)
-    else:
-        for out in permuted(read, rows, wanted, graph.num_edges, row, draft.folder, memory):
-            writer.append(out)
-    writer.finish(graph.num_edges)
-
-
-def _original_rows(
-    draft: _Draft, name: str, value: Any, table: Any, dtype: str | None, column: Column
-) -> tuple[Callable[[int, int], NDArray[Any]], int]:
-    """A function that reads a range of rows, and how many there are. What is no array is spooled first."""
-    if isinstance(value, np.ndarray) and value.dtype.name == column.dtype:
-        return lambda a, b: np.ascontiguousarray(value[a:b]), len(value)
-    spool = draft.folder / "original.gd"
-    rows = write_column(spool, name, table, dtype)
-    row = np.dtype((column.numpy, column.shape))
-
-    def read(a: int, b: int) -> NDArray[Any]:
-        # Not through a mapping: those expect random reads, and this is a sweep.
-        if not row.itemsize:
-            return np.zeros((b - a, *column.shape), column.numpy)
-        return np.fromfile(spool, row, b - a, offset=PAGE + a * row.itemsize)
-
-    return read, rows
-
-
-def _are_loops(graph: Graph, positions: NDArray[np.int64]) -> bool:
-    dst = np.searchsorted(graph.indptr, positions, "right") - 1
-    return bool((graph.indices[positions] == dst).all())

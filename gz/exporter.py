@@ -8,7 +8,8 @@ OUT/splits/SPLIT/NAME/      what a link-prediction split holds, always as .npy
 
 Edges come in the order they were ingested in where the store can tell (original edge ids are kept, and no
 edge was added or dropped), else as they are stored: by destination. In Parquet, nodes with mapped ids go by
-their original ids.
+their original ids, codes are the text they stand for, and times have their type; .npy has the numbers, and
+the spec says what they mean.
 """
 
 from __future__ import annotations
@@ -23,17 +24,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gz._base.arrays import first_outside
+from gz._base.files import FileNames
+from gz._base.permute import permuted
+from gz._base.place import new_store, temporary_folder
+from gz._base.replace import EXPORT, EXPORT_FILES, EXPORT_HEAD
+from gz._base.sizes import parse_memory
+from gz._engine import FormatError, PageGuard
 from gz._export_files import Chunks, Part, write_npy, write_parquet
-from gz._ingest.place import new_store
-from gz._ingest.spec import FileNames
-from gz._permute import permuted
-from gz._sizes import parse_memory
 from gz.feature import FeatureStore
 from gz.graph import Graph
-from gz.manifest import EdgeType
+from gz.manifest import ColumnEntry, EdgeType
 from gz.store import Store, open_store
 
-__all__ = ["export"]
+__all__ = ["export", "weight_column"]
 
 
 def export(
@@ -43,6 +47,7 @@ def export(
     *,
     overwrite: bool = False,
     memory: str | int = "2GB",
+    tmp: str | os.PathLike[str] | None = None,
 ) -> str:
     """Writes a store's nodes, edges, columns and splits to a folder of Parquet or .npy files.
 
@@ -50,8 +55,9 @@ def export(
         path: the store.
         out: the folder to make; it appears complete or not at all.
         format: ``"parquet"`` or ``"npy"``. bfloat16, which neither knows, becomes float32.
-        overwrite: replace OUT if it exists.
+        overwrite: replace OUT if it is an export that holds nothing else.
         memory: what the export may take.
+        tmp: a folder for temporary files; by default they lie beside OUT.
 
     Returns:
         ``out``.
@@ -60,9 +66,12 @@ def export(
         raise ValueError(f"format={format!r}: choose 'parquet' or 'npy'")
     store = path if isinstance(path, Store) else open_store(path)
     budget = parse_memory(memory)
-    with new_store(out, overwrite) as work:
-        exporter = _Exporter(store, work.root, format == "parquet", budget)
-        text = "\n".join([f"# gz ingest NEW --spec {Path(out).name}/graph.toml", *exporter.run(), ""])
+    with new_store(out, overwrite, kind=EXPORT) as work:
+        exporter = _Exporter(store, work.root, format == "parquet", budget, temporary_folder(tmp))
+        lines = exporter.run()
+        made = sorted(str(p.relative_to(work.root)) for p in work.root.rglob("*") if p.is_file())
+        head = [f"{EXPORT_HEAD}{Path(out).name}/graph.toml", f"{EXPORT_FILES}{json.dumps(made)}"]
+        text = "\n".join([*head, *lines, ""])
         with open(work.root / "graph.toml", "w", encoding="utf-8") as f:
             f.write(text)
             f.flush()
@@ -70,11 +79,12 @@ def export(
     return os.fspath(out)
 
 
-Positions = NDArray[np.int64]
+_ID = "\0id"  # no column is called so
 
 
 class _Exporter:
-    def __init__(self, store: Store, root: Path, parquet: bool, memory: int):
+    def __init__(self, store: Store, root: Path, parquet: bool, memory: int, tmp: Path | None):
+        self._tmp = tmp or root
         self.store, self.root, self.parquet, self.memory = store, root, parquet, memory
         self.names = FileNames()
         self.mapped = parquet and any(n.id_map is not None for n in store.manifest.nodes.values())
@@ -98,32 +108,47 @@ class _Exporter:
 
     def _nodes(self, t: str) -> list[str]:
         store, rows = self.store, self.store.num_nodes(t)
+        entry = store.manifest.nodes[t]
         columns = {name: store.feature(name, t) for name in store.node_columns(t)}
-        parts = [_part(name, c) for name, c in columns.items()]
-        has_ids = store.manifest.nodes[t].id_map is not None
+        parts = [_part(name, c, entry.columns[name]) for name, c in columns.items()]
+        has_ids = entry.id_map is not None
         id_name = _unused("id", columns)
-        if has_ids:
-            parts.insert(0, Part(id_name, self._key_dtype(t)))
+        id_part = Part(id_name, self._key_dtype(t) if has_ids else None)
+        if has_ids and self._together(id_part):
+            parts.insert(0, id_part)
 
         def chunks() -> Chunks:
             for a, b in self._ranges(rows, parts):
-                out = {n: _values(c.get_tensor()[a:b], c.dtype) for n, c in columns.items()}
-                if has_ids:
+                out = {n: _values(c.gather(np.arange(a, b)), c.dtype) for n, c in columns.items()}
+                if id_part in parts:
                     out[id_name] = store.id_map(t).to_original(np.arange(a, b))
                 yield out
 
         lines = ["", f"[nodes.{_toml(t)}]", f"num_nodes = {rows}"]
-        files = self._write(self.names.get("nodes", t), rows, parts, chunks())
+        base = self.names.get("nodes", t)
+        files = self._write(base, rows, parts, chunks())
         if has_ids:
-            where = files.pop(id_name)
-            if self.mapped:
-                lines.append(f"ids = {_toml({'file': where['file'], 'column': id_name})}")
-        if files:
-            lines += [f"[nodes.{_toml(t)}.features]", *(f"{_toml(n)} = {_toml(f)}" for n, f in files.items())]
+            where = files.pop(id_name, None) or self._text_ids(base, t, id_part)
+            ids = {"file": where["file"], "id": id_name} if isinstance(where, dict) else where
+            lines.append(f"{'ids' if self.mapped else 'original_ids'} = {_toml(ids)}")
+        if columns:
+            told = {p.name: p.described(files[p.name]) for p in parts if p is not id_part}
+            lines += [f"[nodes.{_toml(t)}.features]", *(f"{_toml(n)} = {_toml(f)}" for n, f in told.items())]
         splits = {name: self._split(name, t) for name in store.splits(t)}
         if splits:
             lines += [f"[nodes.{_toml(t)}.splits]", *(f"{_toml(n)} = {_toml(f)}" for n, f in splits.items())]
         return lines
+
+    def _together(self, part: Part) -> bool:
+        """Whether a part can lie where the others do: there is no .npy of text."""
+        return self.parquet or part.dtype is not None
+
+    def _text_ids(self, base: str, t: str, part: Part) -> dict[str, Any]:
+        ids = self.store.id_map(t)
+        ranges = self._ranges(len(ids), [part])
+        chunks = ({part.name: ids.to_original(np.arange(a, b))} for a, b in ranges)
+        found: dict[str, Any] = write_parquet(self.root, f"{base}/{part.name}", [part], chunks)[part.name]
+        return found
 
     def _split(self, name: str, t: str) -> Any:
         ids = self.store.split(name, t)
@@ -145,14 +170,16 @@ class _Exporter:
 
     def _edges(self, t: EdgeType) -> list[str]:
         graph, entry = self.store.graph(t), self.store.manifest.edge(t)
-        edges = _Edges(graph, {name: self.store.edge_feature(name, t) for name in entry.columns})
+        edges = _Edges(
+            graph, {name: self.store.edge_feature(name, t) for name in entry.columns}, entry.columns
+        )
         parts = edges.parts
         src, dst = edges.ends
         if self.mapped:
             parts[0].dtype, parts[1].dtype = self._key_dtype(t[0]), self._key_dtype(t[2])
 
         def chunks() -> Chunks:
-            with tempfile.TemporaryDirectory(dir=self.root.parent) as folder:
+            with tempfile.TemporaryDirectory(dir=self._tmp) as folder:
                 for out in edges.chunks(self._step(parts), Path(folder), self.memory):
                     if self.mapped:
                         out[src] = self.store.id_map(t[0]).to_original(out[src])
@@ -166,13 +193,17 @@ class _Exporter:
         if self.parquet:
             lines += [
                 f"file = {_toml(files[src]['file'])}",
-                f"columns = {_toml([src, dst])}",
-                f"edge_columns = {_toml(edges.kept)}",
+                f"ends = {_toml([src, dst])}",
+                f"columns = {_toml(edges.kept)}",
             ]
+            for key, of in (("categories", "names"), ("units", "unit")):
+                named = {p.name: value for p in parts if (value := getattr(p, of)) is not None}
+                lines += [f"{key} = {_toml(named)}"] if named else []
         else:
             lines.append(f"file = {_toml(files['edge_index'])}")
             if edges.kept:
-                lines.append(f"features = {_toml({n: files[n] for n in edges.kept})}")
+                told = {p.name: p.described(files[p.name]) for p in parts if p.name in edges.kept}
+                lines.append(f"features = {_toml(told)}")
         lines.append(f"neighbor_order = {_toml('id' if graph.sorted else 'input')}")
         lines.append(f"keep_edge_ids = {_toml(graph.edge_ids is not None)}")
         if entry.out_file is not None:
@@ -212,15 +243,15 @@ class _Exporter:
 class _Edges:
     """The edges of a type with all that goes with them, in the order they are written in."""
 
-    def __init__(self, graph: Graph, columns: dict[str, FeatureStore]):
+    def __init__(self, graph: Graph, columns: dict[str, FeatureStore], entries: dict[str, ColumnEntry]):
         self._graph, self._columns = graph, columns
         positions = graph.edge_positions
         self._positions = positions if positions is not None and len(positions) == graph.num_edges else None
         self.kept = list(columns)
-        self.weight = _weight_column(graph, columns)
+        self.weight = weight_column(graph, columns)
         self._own_weight = None
         i64 = np.dtype(np.int64)
-        self.parts = [_part(name, c) for name, c in columns.items()]
+        self.parts = [_part(name, c, entries[name]) for name, c in columns.items()]
         if graph.has_weights and self.weight is None:
             self.weight = self._own_weight = _unused("weight", self.kept)
             self.kept.append(self.weight)
@@ -234,11 +265,13 @@ class _Edges:
 
     def chunks(self, step: int, folder: Path, memory: int) -> Chunks:
         n = self._graph.num_edges
+        self._check_lists()
         if self._positions is None:
             for a in range(0, n, step):
                 yield self._shown(self._stored(a, min(n, a + step)))
             return
-        fields: list[Any] = [(name, "<i8", ()) for name in self.ends]
+        # With the ids: rows that a damaged file sends elsewhere are seen to be others.
+        fields: list[Any] = [(name, "<i8", ()) for name in (*self.ends, _ID)]
         fields += [(name, str(c.get_tensor().dtype), c.shape[1:]) for name, c in self._columns.items()]
         if self._own_weight is not None:
             fields.append((self._own_weight, "<f4", ()))
@@ -246,44 +279,78 @@ class _Edges:
 
         def read(a: int, b: int) -> NDArray[Any]:
             out = np.empty(b - a, row)
-            for name, values in self._stored(a, b).items():
+            for name, values in (self._stored(a, b) | {_ID: self._ids(a, b)}).items():
                 out[name] = values
             return out
 
-        for rows in permuted(read, n, lambda a, b: positions[a:b].astype(np.int64), n, row, folder, memory):
-            yield self._shown({name: rows[name] for name in row.names or ()})
+        def places(a: int, b: int) -> NDArray[np.int64]:
+            with PageGuard():
+                return self._below(positions[a:b].astype(np.int64), n, a, "edge position")
+
+        at = 0
+        for rows in permuted(read, n, places, n, row, folder, memory):
+            wrong = np.flatnonzero(rows[_ID] != np.arange(at, at + len(rows)))
+            if len(wrong):
+                raise self._damaged(
+                    f"the position of edge id {at + wrong[0]} is not where an edge with it lies"
+                )
+            at += len(rows)
+            yield self._shown({name: rows[name] for name in row.names or () if name != _ID})
 
     def _stored(self, a: int, b: int) -> dict[str, Any]:
         """Edges at positions a to b of the topology."""
         g = self._graph
-        first = int(np.searchsorted(g.indptr, a, "right")) - 1
-        last = int(np.searchsorted(g.indptr, b, "left"))
-        counts = np.diff(np.clip(g.indptr[first : last + 1], a, b)).astype(np.int64)
-        out: dict[str, Any] = {
-            self.ends[0]: g.indices[a:b].astype(np.int64),
-            self.ends[1]: np.repeat(np.arange(first, last), counts),
-        }
-        out |= {name: c.get_tensor()[a:b] for name, c in self._columns.items()}
-        if self._own_weight is not None and g.weights is not None:
-            out[self._own_weight] = g.weights[a:b]
-        if self._id_name is not None and g.edge_ids is not None:
-            out[self._id_name] = g.edge_ids[a:b].astype(np.int64)
-        return out
+        with PageGuard():
+            first = int(np.searchsorted(g.indptr, a, "right")) - 1
+            last = int(np.searchsorted(g.indptr, b, "left"))
+            counts = np.diff(np.clip(g.indptr[first : last + 1], a, b)).astype(np.int64)
+            near = g.indices[a:b].astype(np.int64)
+            out: dict[str, Any] = {self.ends[0]: self._below(near, g.num_src, a, "neighbour")}
+            if self._own_weight is not None and g.weights is not None:
+                out[self._own_weight] = g.weights[a:b].copy()
+        if self._id_name is not None:
+            out[self._id_name] = self._ids(a, b)
+        out[self.ends[1]] = np.repeat(np.arange(first, last), counts)
+        return out | {name: c.gather(np.arange(a, b)) for name, c in self._columns.items()}
+
+    def _ids(self, a: int, b: int) -> NDArray[np.int64]:
+        ids = self._graph.edge_ids
+        assert ids is not None
+        with PageGuard():
+            return self._below(ids[a:b].astype(np.int64), self._graph._topology.num_edge_ids, a, "edge id")
+
+    def _check_lists(self) -> None:
+        """That they lie one after the other, without which nothing below finds the owner of an edge."""
+        indptr, step = self._graph.indptr, 1 << 20
+        for begin in range(0, len(indptr), step):
+            with PageGuard():
+                block = indptr[begin : begin + step + 1]
+                wrong = np.flatnonzero(block[1:] < block[:-1])
+            if len(wrong):
+                raise self._damaged(f"indptr of node {begin + wrong[0]} is damaged")
+
+    def _below(self, ids: NDArray[np.int64], limit: int, first: int, what: str) -> NDArray[np.int64]:
+        if (i := first_outside(ids, limit)) is not None:
+            raise self._damaged(f"the {what} at {first + i} is {ids[i]}, but there are {limit}")
+        return ids
+
+    def _damaged(self, what: str) -> FormatError:
+        return FormatError(f"{self._graph.path}: {what}; run `gz verify`")
 
     def _shown(self, values: dict[str, Any]) -> dict[str, Any]:
         return values | {n: _values(values[n], c.dtype) for n, c in self._columns.items()}
 
 
-def _part(name: str, column: FeatureStore) -> Part:
+def _part(name: str, column: FeatureStore, entry: ColumnEntry) -> Part:
     dtype = "float32" if column.dtype == "bfloat16" else column.dtype
-    return Part(name, np.dtype(dtype), column.shape[1:])
+    return Part(name, np.dtype(dtype), column.shape[1:], entry.names, entry.unit)
 
 
 def _values(a: NDArray[Any], dtype: str) -> NDArray[Any]:
     return (a.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else a
 
 
-def _weight_column(graph: Graph, columns: dict[str, FeatureStore]) -> str | None:
+def weight_column(graph: Graph, columns: dict[str, FeatureStore]) -> str | None:
     """store.json does not say which column the weights came from: the one that holds the same numbers."""
     weights = graph.weights
     if weights is None:
@@ -292,10 +359,12 @@ def _weight_column(graph: Graph, columns: dict[str, FeatureStore]) -> str | None
         if len(c.shape) == 1 and c.dtype != "bfloat16":
             step = 1 << 20
             rows = c.get_tensor()
-            if all(
-                np.array_equal(rows[a : a + step].astype(np.float32), weights[a : a + step])
-                for a in range(0, len(rows), step)
-            ):
+            with PageGuard():
+                same = all(
+                    np.array_equal(rows[a : a + step].astype(np.float32), weights[a : a + step])
+                    for a in range(0, len(rows), step)
+                )
+            if same:
                 return name
     return None
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
-from gz._arrays import as_ids, npy_layout, numpy_dtype, view
-from gz._plan import Part, Share, divide, parse_cache
+from gz._base.arrays import as_ids, npy_layout, numpy_dtype, view
+from gz._base.files import as_path, replaced
+from gz._base.memory_plan import AUTO, Part, Share, divide, parse_cache
 
 
 class FeatureStore:
@@ -20,19 +21,27 @@ class FeatureStore:
 
     Args:
         path: the file.
-        cache: memory for rows that are read again and again, where the file does not fit into memory: bytes,
-            text such as ``"4GB"``, 0 for none, or ``"auto"``.
+        cache: the most memory for rows that are read again and again, where the file does not fit into it:
+            bytes, text such as ``"4GB"``, 0 for none, or ``"auto"`` for what the script leaves. All who open
+            the file in this process share one cache; processes that read it divide what was asked for.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], cache: str | int = "auto", *, _share: Share | None = None
+        self,
+        path: str | os.PathLike[str],
+        cache: str | int = "auto",
+        *,
+        _share: Share | None = None,
+        _opened: int = -1,
     ):
-        self._path = os.path.abspath(path)
+        self._path = as_path(path)
         self._cache = cache
         if self._path.endswith(".npy"):
+            self._identity = _npy_version(self._path)
             self._file = _engine.Feature.adopt(self._path, *npy_layout(self._path))
         else:
-            self._file = _engine.Feature.open(self._path)
+            self._file = _engine.Feature.open(self._path, _opened)
+            self._identity = f"{self._file.checksum:016x}"
         self._shape = tuple(self._file.shape)
         self._numpy_dtype = numpy_dtype(self._file.dtype)
         if _share is None:
@@ -65,21 +74,31 @@ class FeatureStore:
     def __repr__(self) -> str:
         return f"FeatureStore({self._path!r}, shape={self._shape}, dtype={self.dtype})"
 
+    @property
+    def version(self) -> str:
+        """Differs between files of different contents: the header's checksum, or size and time of an .npy."""
+        return self._identity
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return FeatureStore, (self._path, self._cache)
+        return _open_again, (self._path, self._cache, self._identity)
 
     def stats(self) -> dict[str, Any]:
         """How rows were found so far.
 
         ``mapped``: copied from memory the file is mapped to; ``hits``: found in the row cache; ``misses``:
         read, by ``reads`` reads of ``bytes_read`` bytes with ``queue_depth`` of them in flight on average.
-        ``plan`` says what the column was given, ``io`` how it reads.
+        ``plan`` says what the column was given, ``io`` how it reads. The row cache of the file has
+        ``cache_bytes`` now and at most ``cache_most`` (None: what there is room for); ``cache_why``: why it
+        changed last. ``memory``: what all of gz holds in this process and what the governor goes by.
         """
-        path, why = _engine.read_path()
-        return {"plan": str(self._share), "io": path, "io_why": why, **self._file.stats()}
+        io = _engine.read_path()
+        stats = {"plan": str(self._share), "io": io.path, "io_why": io.why, **self._file.stats()}
+        if stats["cache_most"] == AUTO:
+            stats["cache_most"] = None
+        return stats | {"memory": _engine.memory_stats()}
 
     def set_cache(self, cache: int) -> None:
-        """Gives the column a row cache of so many bytes from now on; it starts empty."""
+        """Gives the file's row cache at most so many bytes from now on."""
         self._share = Share(self._share.held, cache)
         self._file.configure(cache, self._share.held)
 
@@ -87,7 +106,8 @@ class FeatureStore:
         """The whole column as an array over the mapped file: nothing is read or copied until it is touched.
 
         Writing to it changes this process's copy of the touched pages, never the file. The mapping lives as
-        long as the array does.
+        long as the array does. Where the disk fails or the file is cut short, reading the array is SIGBUS, as
+        with any mapping; ``gather`` raises OSError.
         """
         return view(self._file.bytes(), self.dtype, self._shape, self._file.writable)
 
@@ -96,16 +116,19 @@ class FeatureStore:
 
         Args:
             ids: integers of any width, shape ``[n]``.
-            out: a C-contiguous array or CPU tensor of shape ``[n, ...]`` and this dtype to write into.
-                By default memory comes from a pool that it returns to when the result dies.
+            out: a C-contiguous array or CPU tensor of shape ``[n, ...]`` and this dtype to write into; it may
+                lie over ``ids``. By default memory comes from a pool that it returns to when the result dies.
 
         Raises:
             IndexError: an id is negative or too large; nothing has been written.
+            OSError: the file cannot be read, with its name and the byte.
         """
         rows = as_ids(ids, "row ids")
         shape = (len(rows), *self._shape[1:])
         if out is None:
             return view(self._file.gather(rows), self.dtype, shape)
+        if not hasattr(out, "__dlpack__"):
+            raise TypeError(f"out must be an array or a CPU tensor; a {type(out).__name__} cannot be filled")
         target = np.asarray(out)
         if target.shape != shape or target.dtype != self._numpy_dtype:
             raise ValueError(
@@ -114,10 +137,21 @@ class FeatureStore:
             )
         if not target.flags.c_contiguous or not target.flags.writeable:
             raise ValueError("out must be C-contiguous and writable")
-        if target.size:
-            # As bytes: a dtype that every consumer of arrays knows.
-            self._file.gather_into(rows, target.reshape(-1).view(np.uint8))
+        # As bytes: a dtype that every consumer of arrays knows.
+        self._file.gather_into(rows, target.reshape(-1).view(np.uint8))
         return out
 
     def __getitem__(self, ids: ArrayLike) -> NDArray[Any]:
         return self.gather(ids)
+
+
+def _npy_version(path: str) -> str:
+    found = os.stat(path)
+    return f"{found.st_size}-{found.st_mtime_ns}"
+
+
+def _open_again(path: str, cache: str | int, version: str) -> FeatureStore:
+    column = FeatureStore(path, cache)
+    if column.version != version:
+        raise replaced(path, "since it was pickled")
+    return column

@@ -11,14 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
-from gz._arrays import Ids, as_ids, view
-from gz._plan import Part, Share, divide
-
-# Sections of a topology file; csrc/format.h.
-_INDPTR, _INDICES, _EDGE_IDS, _EDGE_POSITIONS, _WEIGHTS, _ALIAS = range(6)
-
-# rng_seed is any Python integer; the engine takes 64 bits of it.
-_SEED_MASK = (1 << 64) - 1
+from gz._base.arrays import Ids, as_ids, as_integer, as_seed, view
+from gz._base.files import Folder, as_path, replaced
+from gz._base.memory_plan import Part, Share, divide
 
 
 @dataclass(slots=True)
@@ -57,18 +52,27 @@ class Graph:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, _in_graph: Graph | None = None, _share: Share | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        _in_graph: Graph | None = None,
+        _share: Share | None = None,
+        _opened: int = -1,
     ):
-        self._path = os.path.abspath(path)
-        self._topology = _engine.Topology.open(self._path)
+        self._path = as_path(path)
+        self._topology = _engine.Topology.open(self._path, _opened)
         if _share is None:
             _share = divide([Part("", os.path.getsize(self._path))], 0)[""]
         self._topology.allow_loading(_share.held)
         self._share = _share
         self._in_graph = _in_graph  # names the edges of an `out` topology of a store
         if self._topology.ids_are_in_rows and _in_graph is None:
-            beside = os.path.join(os.path.dirname(self._path), "in.gl")
-            self._in_graph = Graph(beside) if os.path.exists(beside) else None
+            self._in_graph = self._beside()
+        # The topology whose edge_ids translate rows of the edge columns; None where rows are the ids.
+        named_by = self._in_graph if self._topology.ids_are_in_rows else self
+        self._ids_topology = None
+        if named_by is not None and named_by._topology.has_edge_ids:
+            self._ids_topology = named_by._topology
 
     @property
     def path(self) -> str:
@@ -113,8 +117,25 @@ class Graph:
         ends = f"{self.num_nodes}" if self.num_src == self.num_dst else f"{self.num_src}->{self.num_dst}"
         return f"Graph({self._path!r}, nodes={ends}, edges={self.num_edges}, direction={self.direction})"
 
+    @property
+    def version(self) -> str:
+        """Differs between files of different contents: the header's checksum."""
+        return f"{self._topology.checksum:016x}"
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return Graph, (self._path,)
+        return _open_again, (self._path, self.version)
+
+    def _beside(self) -> Graph | None:
+        """The `in` topology of the store that an `out` file opened on its own lies in."""
+        folder = Folder(os.path.dirname(self._path))
+        path = os.path.join(folder.path, "in.gl")
+        if path == self._path or not os.path.lexists(path):
+            return None
+        with folder.opened("in.gl") as fd:
+            topology = _engine.Topology.open(path, fd)
+            if topology.out or topology.num_edges != self.num_edges:
+                raise _engine.FormatError(f"{path}: is not the 'in' topology of {self._path}")
+            return Graph(path, _opened=fd)
 
     def stats(self) -> dict[str, Any]:
         """Reads made, and bytes read, for lists not in memory; ``plan``: what the file was given."""
@@ -125,37 +146,33 @@ class Graph:
     @property
     def indptr(self) -> NDArray[np.int64]:
         """Where each node's list begins, ``[num_nodes + 1]``, over the mapped file."""
-        array = self._section(_INDPTR)
+        array = self._shown(self._topology.indptr)
         assert array is not None
         return array.view(np.int64)
 
     @property
     def indices(self) -> NDArray[Any]:
         """Neighbours, ``[num_edges]``, over the mapped file: uint32 where ids fit, else int64."""
-        array = self._section(_INDICES)
+        array = self._shown(self._topology.indices)
         assert array is not None
         return array
 
     @property
     def edge_ids(self) -> NDArray[Any] | None:
         """Original id by position, over the mapped file; None where ids are positions."""
-        return self._section(_EDGE_IDS)
+        return self._shown(self._topology.edge_ids)
 
     @property
     def edge_positions(self) -> NDArray[Any] | None:
         """Position by original id, over the mapped file; None where ids are positions."""
-        return self._section(_EDGE_POSITIONS)
+        return self._shown(self._topology.edge_positions)
 
     @property
     def weights(self) -> NDArray[np.float32] | None:
-        return self._section(_WEIGHTS)
+        return self._shown(self._topology.weights)
 
-    def _section(self, index: int) -> NDArray[Any] | None:
-        found = self._topology.section(index)
-        if found is None:
-            return None
-        dtype, raw = found
-        return view(raw, dtype, (-1,), self._topology.writable)
+    def _shown(self, part: _engine.Section | None) -> NDArray[Any] | None:
+        return None if part is None else view(part.bytes, part.dtype, (-1,), self._topology.writable)
 
     # ---- one node ----
 
@@ -167,15 +184,9 @@ class Graph:
 
     def neighbors(self, node: int) -> Ids:
         """The neighbours of ``node``, int64, in stored order."""
-        return self._topology.neighbors(int(node))[0]
+        return self._topology.neighbors(as_integer(node, "node")).ids
 
     # ---- many ----
-
-    @property
-    def _ids_topology(self) -> Any:
-        """The topology whose edge_ids translate rows of the edge columns; None where rows are the ids."""
-        graph = self._in_graph if self._topology.ids_are_in_rows else self
-        return graph._topology if graph is not None and graph._topology.has_edge_ids else None
 
     def sample(
         self,
@@ -203,43 +214,48 @@ class Graph:
         Raises:
             IndexError: a seed is not in the graph.
         """
-        if self.num_src != self.num_dst:
+        t = self._topology
+        if t.num_nodes != t.num_other:
             raise ValueError(
                 f"{self._path}: joins {self.num_src} to {self.num_dst} nodes of two types; use Store.sample"
             )
-        n = self.num_nodes
-        edge_type = (
-            self._topology,
+        edge_type = _engine.SampleEdgeType(
+            t,
             0,
             0,
-            [int(k) for k in fanouts],
-            self._ids_topology,
-            None if weights is None else _as_weights(weights, self.num_edges),
-            None,
-            None,
+            [as_integer(k, "a fanout") for k in fanouts],
+            names=self._ids_topology,
+            weights=None if weights is None else _as_weights(weights, self.num_edges),
         )
-        nodes, edges = _engine.sample(
-            [n],
+        found = _engine.sample(
+            [t.num_nodes],
             [edge_type],
-            [(0, as_ids(seeds, "seeds"), None)],
+            [_engine.SampleSeeds(0, as_ids(seeds, "seeds"))],
             replace=replace,
             disjoint=disjoint,
-            rng_seed=rng_seed & _SEED_MASK,
+            rng_seed=as_seed(rng_seed),
         )
-        (ids, batch, nodes_per_hop), (neighbour, frontier, rows, edge_ids, edges_per_hop) = nodes[0], edges[0]
-        src, dst = (frontier, neighbour) if self._topology.out else (neighbour, frontier)
+        nodes, edges = found.nodes[0], found.edges[0]
+        src, dst = ends(edges, t.out)
         return Sample(
-            ids, src, dst, rows if edge_ids is None else edge_ids, nodes_per_hop, edges_per_hop, batch, rows
+            nodes=nodes.ids,
+            src=src,
+            dst=dst,
+            edge_ids=edges.rows if edges.ids is None else edges.ids,
+            nodes_per_hop=nodes.per_hop,
+            edges_per_hop=edges.per_hop,
+            batch=nodes.batch,
+            edge_rows=edges.rows,
         )
 
     def batch_random_fanout(
         self, start_nodes: ArrayLike, K: int, replace: bool = False, rng_seed: int = 0
     ) -> NDArray[np.int64]:
         """``K`` neighbours of each start, int64 ``[n, K]``, -1 where there are fewer. No deduplication."""
-        if K < 0:
+        if (K := as_integer(K, "K")) < 0:
             raise ValueError(f"K is {K}; give 0 or more")
         return _engine.random_fanout(
-            self._topology, as_ids(start_nodes, "start nodes"), int(K), replace, rng_seed & _SEED_MASK
+            self._topology, as_ids(start_nodes, "start nodes"), K, replace, as_seed(rng_seed)
         )
 
     def batch_random_walk(
@@ -249,18 +265,36 @@ class Graph:
 
         Uniform when ``p == q == 1``, node2vec otherwise; by weight where the graph has weights.
         """
-        if walk_length < 0:
+        if (walk_length := as_integer(walk_length, "walk_length")) < 0:
             raise ValueError(f"walk_length is {walk_length}; give 0 or more")
         starts = as_ids(start_nodes, "start nodes")
-        return _engine.random_walk(
-            self._topology, starts, int(walk_length), float(p), float(q), rng_seed & _SEED_MASK
-        )
+        return _engine.random_walk(self._topology, starts, walk_length, float(p), float(q), as_seed(rng_seed))
+
+
+def ends(edges: _engine.SampledEdges, out: bool) -> tuple[Ids, Ids]:
+    """(source, destination) of sampled edges; ``out``: sampled along their direction."""
+    return (edges.frontier, edges.neighbour) if out else (edges.neighbour, edges.frontier)
+
+
+def _open_again(path: str, version: str) -> Graph:
+    graph = Graph(path)
+    if graph.version != version:
+        raise replaced(path, "since it was pickled")
+    return graph
 
 
 def _as_weights(weights: ArrayLike, num_edges: int) -> NDArray[Any]:
     array = np.ascontiguousarray(weights)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"weights must be numbers, not {array.dtype}")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if array.shape != (num_edges,):
         raise ValueError(f"weights have shape {array.shape}; the graph has {num_edges} edges")
     return array
+
+
+def are_loops(graph: Graph, positions: Any) -> bool:
+    with _engine.PageGuard():
+        dst = np.searchsorted(graph.indptr, positions, "right") - 1
+        return bool((graph.indices[positions] == dst).all())

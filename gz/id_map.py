@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gz import _engine
-from gz._ingest.text import Text
+from gz._base.arrays import first_outside
+from gz._base.text import Text
 from gz.feature import FeatureStore
+from gz.manifest import ID_MAP_FILES
 
 _SHOWN = 5  # unknown keys named in an error
 
@@ -25,25 +26,48 @@ class IdMap:
     ['alice', 'bob']
     """
 
-    def __init__(self, root: str | os.PathLike[str], entry: dict[str, Any]):
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        entry: dict[str, Any],
+        columns: dict[str, FeatureStore] | None = None,
+    ):
+        """`columns`: the files of the entry, where they are open already."""
+        self.kind: str = entry["kind"]
         self._root, self._entry = os.fspath(root), dict(entry)
-        kind = entry.get("kind")
-        if kind not in ("int", "text"):
-            raise _engine.FormatError(f"{root}: id_map kind is {kind!r}, neither 'int' nor 'text'")
-        self.kind: str = kind
-        self._hash = self._open("hash").view(np.uint64)
-        self._dense = self._open("dense")
-        if kind == "int":
-            self._keys = self._open("keys")
+        self._columns = columns or {
+            name: FeatureStore(os.path.join(self._root, entry[name])) for name in ID_MAP_FILES[self.kind]
+        }
+        rows = len(self._columns["dense"])
+        for name, column in self._columns.items():  # a row a node
+            expected = rows + 1 if name == "offsets" else len(column) if name == "bytes" else rows
+            dtype = "uint8" if name == "bytes" else "int64"
+            if (column.shape, column.dtype) != ((expected,), dtype):
+                raise _engine.FormatError(
+                    f"{column.path}: is {column.dtype} of shape {column.shape}; this part of an id map of "
+                    f"{rows} nodes is {dtype} of shape {(expected,)}"
+                )
+        self._hash = self._part("hash").view(np.uint64)
+        self._dense = self._part("dense")
+        if self.kind == "int":
+            self._keys = self._part("keys")
         else:
-            self._offsets = self._open("offsets")
-            self._bytes = self._open("bytes")
+            self._offsets = self._part("offsets")
+            self._bytes = self._part("bytes")
 
-    def _open(self, name: str) -> np.ndarray:
-        return FeatureStore(Path(self._root) / str(self._entry[name])).get_tensor()
+    @property
+    def columns(self) -> dict[str, FeatureStore]:
+        """Its files by the names of docs/format.md."""
+        return self._columns
+
+    def _part(self, name: str) -> np.ndarray:
+        return self._columns[name].get_tensor()
 
     def __reduce__(self) -> Any:
-        return IdMap, (self._root, self._entry)
+        return IdMap, (self._root, self._entry, self._columns)
+
+    def _damaged(self, name: str, what: str) -> Exception:
+        return _engine.FormatError(f"{self._columns[name].path}: {what}; run `gz verify`")
 
     def __len__(self) -> int:
         return len(self._dense)
@@ -71,22 +95,51 @@ class IdMap:
         if ids.dtype.kind not in "iu" and len(ids):
             raise TypeError(f"dense ids are integers, not {ids.dtype}")
         ids = ids.astype(np.int64)
-        outside = (ids < 0) | (ids >= len(self))
-        if outside.any():
-            raise IndexError(f"node {ids[outside.argmax()]} is out of range: there are {len(self)} nodes")
-        if self.kind == "int":
-            return self._keys[ids]
-        return [self._text(i).decode("utf-8", "replace") for i in ids.tolist()]
+        if (i := first_outside(ids, len(self))) is not None:
+            raise IndexError(f"node {ids[i]} is out of range: there are {len(self)} nodes")
+        with _engine.PageGuard():
+            if self.kind == "int":
+                return self._keys[ids]
+            return [self._text(i).decode("utf-8", "replace") for i in ids.tolist()]
+
+    def check(self) -> None:
+        """Raises gz.FormatError unless the parts are in order and every id leads back to its node."""
+        ascending = [("hash", self._hash)]
+        if self.kind == "text":
+            ascending.append(("offsets", self._offsets))
+            if self._offsets[0] != 0 or self._offsets[-1] != len(self._bytes):
+                raise self._damaged(
+                    "offsets", f"do not run from 0 to {len(self._bytes)}, the end of the texts"
+                )
+        step = 1 << 20  # so that memory stays bounded
+        for name, rows in ascending:
+            for begin in range(0, len(rows), step):
+                block = rows[begin : begin + step + 1]
+                wrong = np.flatnonzero(block[1:] < block[:-1])
+                if len(wrong):
+                    raise self._damaged(name, f"descends after row {begin + int(wrong[0])}")
+        for begin in range(0, len(self), step):
+            nodes = np.arange(begin, min(len(self), begin + step))
+            wrong = np.flatnonzero(self._find(self.to_original(nodes))[0] != nodes)
+            if len(wrong):
+                node = begin + int(wrong[0])
+                raise self._damaged("dense", f"the original id of node {node} does not lead back to it")
 
     def _text(self, i: int) -> bytes:
-        return self._bytes[int(self._offsets[i]) : int(self._offsets[i + 1])].tobytes()
+        begin, end = int(self._offsets[i]), int(self._offsets[i + 1])
+        if not 0 <= begin <= end <= len(self._bytes):
+            raise self._damaged("offsets", f"the text of node {i} reaches from byte {begin} to {end}")
+        return self._bytes[begin:end].tobytes()
 
     def _find(self, keys: Any) -> tuple[np.ndarray, np.ndarray]:
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"give a list of original ids: [{keys!r}] for this one")
         if self.kind == "int":
             given = np.asarray(keys).ravel()
             if given.dtype.kind not in "iu" and len(given):
                 raise KeyError(f"original ids are integers in this store; {given.flat[0]!r} is not")
-            given = given.astype(np.int64)
+            beyond = given > np.iinfo(np.int64).max  # no original id is, and as int64 it would be another's
+            given = np.where(beyond, 0, given).astype(np.int64)
             hashes = _engine.hash_integers(given)
         else:
             encoded = [
@@ -94,6 +147,13 @@ class IdMap:
             ]
             text = Text.of_bytes(encoded)
             hashes = _engine.hash_text(text.offsets, text.bytes)
+        with _engine.PageGuard():
+            dense, known = self._places(hashes, given if self.kind == "int" else encoded)
+        if self.kind == "int":
+            dense[beyond], known[beyond] = -1, False
+        return dense, known
+
+    def _places(self, hashes: np.ndarray, given: Any) -> tuple[np.ndarray, np.ndarray]:
         at = np.searchsorted(self._hash, hashes)
         dense = np.full(len(hashes), -1, np.int64)
         open_ = np.flatnonzero(at < len(self._hash))
@@ -101,12 +161,15 @@ class IdMap:
         while len(open_):
             open_ = open_[self._hash[at[open_]] == hashes[open_]]
             candidates = self._dense[at[open_]]
+            wild = (candidates < 0) | (candidates >= len(self))
+            if wild.any():
+                raise self._damaged("dense", f"names node {candidates[wild][0]} of {len(self)}")
             if self.kind == "int":
                 same = self._keys[candidates] == given[open_]
             else:
                 same = np.array(
                     [
-                        self._text(c) == encoded[i]
+                        self._text(c) == given[i]
                         for c, i in zip(candidates.tolist(), open_.tolist(), strict=True)
                     ],
                     bool,

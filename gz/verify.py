@@ -1,16 +1,23 @@
-"""Checks whole stores: every checksum and every structural rule of every file. What `gz verify` runs."""
+"""Checks whole stores: every checksum and every rule of docs/format.md. What `gz verify` runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
 
 from gz import _engine
+from gz._base.arrays import first_outside
+from gz._base.files import Folder
 from gz.feature import FeatureStore
+from gz.manifest import FILE_NAME, ID_MAP_FILES, ColumnEntry, EdgeEntry
 from gz.store import Store, open_store
 
 Check = tuple[str, Callable[[], object]]
+_STEP = 1 << 20  # rows looked at at once, so that memory stays bounded
 
 
 def verify(path: str | os.PathLike[str]) -> Iterator[tuple[str, Exception | None]]:
@@ -18,46 +25,46 @@ def verify(path: str | os.PathLike[str]) -> Iterator[tuple[str, Exception | None
 
     Goes on after a damaged file, so that one run shows all the damage. Reads every byte.
     """
-    checks = [_file(os.fspath(path))] if os.path.isfile(path) else list(_store(open_store(path)))
-    for name, check in checks:
+    for name, check in _checks(os.fspath(path)):
         try:
-            check()
-        except (OSError, ValueError) as e:
+            with _engine.PageGuard():
+                check()
+        except Exception as e:  # whatever a damaged file leads to, the next one is looked at
             yield name, e
         else:
             yield name, None
 
 
+def _checks(path: str) -> Iterator[Check]:
+    if os.path.isfile(path):
+        yield _file(path)
+        return
+    try:
+        store = open_store(path)
+    except _engine.FormatError as e:
+        yield os.path.join(path, FILE_NAME), partial(_raise, e)
+        for folder, _, files in sorted(os.walk(path)):  # nothing says what they are for; they may be sound
+            yield from (_file(os.path.join(folder, f)) for f in sorted(files) if f.endswith((".gl", ".gd")))
+        return
+    yield from _store(store)
+
+
+def _raise(e: Exception) -> None:
+    raise e
+
+
 def _file(path: str) -> Check:
+    """A file on its own."""
     if path.endswith(".npy"):  # foreign: it has no checksum, only a shape to hold to
         return path, partial(FeatureStore, path)
     return path, partial(_engine.verify_topology if path.endswith(".gl") else _engine.verify_feature, path)
 
 
-def _store(store: Store) -> Iterator[Check]:
-    for t, node in store.manifest.nodes.items():
-        for name, column in node.columns.items():
-            path = str(column.path(store.path))
-            yield path, partial(_all, partial(store.feature, name, t), _file(path)[1])
-        for name, column in node.splits.items():
-            path = str(column.path(store.path))
-            yield path, partial(_all, _file(path)[1], partial(_split, store, name, t))
-        if node.id_map is not None:
-            for file in sorted(v for v in node.id_map.values() if str(v).endswith(".gd")):
-                yield _file(os.path.join(store.path, file))
-            yield f"{store.path} (ids of {t!r})", partial(_id_map, store, t)
-    for edge in store.manifest.edges:
-        for direction, file in (("in", edge.in_file), ("out", edge.out_file)):
-            if file is not None:
-                path = os.path.join(store.path, file)
-                yield path, partial(_all, partial(store.graph, edge.type, direction), _file(path)[1])
-        for name, column in edge.columns.items():
-            path = str(column.path(store.path))
-            yield path, partial(_all, partial(store.edge_feature, name, edge.type), _file(path)[1])
-    for split, columns in store.manifest.edge_splits.items():
-        for column in columns.values():
-            path = str(column.path(store.path))
-            yield path, partial(_all, _file(path)[1], partial(store.edge_split, split))
+def _file_of(store: Store, file: str) -> None:
+    """A file of a store, through its folder: no link is followed."""
+    check = _engine.verify_topology if file.endswith(".gl") else _engine.verify_feature
+    with Folder(store.path).opened(file) as fd:
+        check(os.path.join(store.path, file), fd)
 
 
 def _all(*checks: Callable[[], object]) -> None:
@@ -65,23 +72,96 @@ def _all(*checks: Callable[[], object]) -> None:
         check()
 
 
-def _split(store: Store, name: str, t: str) -> None:
-    ids, limit = store.split(name, t), store.num_nodes(t)
-    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < limit:
+def _store(store: Store) -> Iterator[Check]:
+    def checked(column: ColumnEntry, *more: Callable[[], object]) -> Check:
+        path = str(column.path(store.path))
+        first = _file(path)[1] if column.file is None else partial(_file_of, store, column.file)
+        return path, partial(_all, first, *more)
+
+    for t, node in store.manifest.nodes.items():
+        for name, column in node.columns.items():
+            yield checked(column, partial(_codes, store.feature, name, t, column))
+        for name, column in node.splits.items():
+            yield checked(column, partial(_split, store, name, t))
+        if node.id_map is not None:
+            for part in ID_MAP_FILES[node.id_map["kind"]]:
+                file = node.id_map[part]
+                yield os.path.join(store.path, file), partial(_file_of, store, file)
+            yield f"{store.path} (ids of {t!r})", partial(_id_map, store, t)
+    for edge in store.manifest.edges:
+        yield from _topologies(store, edge)
+        for name, column in edge.columns.items():
+            yield checked(column, partial(_codes, store.edge_feature, name, edge.type, column))
+    for split, columns in store.manifest.edge_splits.items():
+        for key, column in columns.items():
+            yield checked(column, partial(_edge_split, store, split, key, column))
+
+
+def _topologies(store: Store, edge: EdgeEntry) -> Iterator[Check]:
+    sound: set[str] = set()
+
+    def check(direction: str, file: str) -> None:
+        _file_of(store, file)
+        _topology(store, edge, direction)
+        sound.add(direction)
+        if sound == {"in", "out"}:  # else it is the other that is damaged
+            in_file, folder = edge.in_file or "", Folder(store.path)
+            paths = (os.path.join(store.path, f) for f in (in_file, file))
+            with folder.opened(in_file) as a, folder.opened(file) as b:
+                _engine.verify_pair(*paths, a, b)
+
+    for direction, file in (("in", edge.in_file), ("out", edge.out_file)):
+        if file is not None:
+            yield os.path.join(store.path, file), partial(check, direction, file)
+
+
+def _topology(store: Store, edge: EdgeEntry, direction: str) -> None:
+    """Opening compares the file with what store.json says of it, but for what its edges are called."""
+    graph = store.graph(edge.type, direction)
+    named = graph.edge_positions is not None
+    if (direction == "in" or edge.in_file is None) and named != (edge.edge_ids == "original"):
         raise _engine.FormatError(
-            f"{store.path}: split {name!r} of {t!r} names a node outside 0 to {limit - 1}"
+            f"{graph.path}: {'keeps' if named else 'has no'} original edge ids, but store.json says "
+            f'"{edge.edge_ids}"'
         )
 
 
-def _id_map(store: Store, t: str) -> None:
-    """Every original id must lead back to the node it came from; in pieces, so that memory stays bounded."""
-    import numpy as np
-
-    ids, n, step = store.id_map(t), store.num_nodes(t), 1 << 20
-    for begin in range(0, n, step):
-        dense = np.arange(begin, min(n, begin + step))
-        wrong = np.flatnonzero(ids.to_dense(ids.to_original(dense)) != dense)
-        if len(wrong):
+def _check_range(ids: NDArray[Any], limit: int, where: str, what: str) -> None:
+    for begin in range(0, len(ids), _STEP):
+        i = first_outside(ids[begin : begin + _STEP], limit)
+        if i is not None:
             raise _engine.FormatError(
-                f"{store.path}: the id map of {t!r} does not lead back to node {begin + int(wrong[0])}"
+                f"{where}: row {begin + i} is {ids[begin + i]}, but there are {limit} {what}"
             )
+
+
+def _codes(opened: Callable[..., FeatureStore], name: str, t: Any, column: ColumnEntry) -> None:
+    """Opening compares the file with what store.json says of it, but for the names of its codes."""
+    rows = opened(name, t)
+    if column.names is not None:
+        _check_names(rows, column.names, rows.path)
+
+
+def _check_names(column: FeatureStore, names: list[str], where: str) -> None:
+    rows = column.get_tensor()
+    if rows.dtype.kind not in "iu" or rows.ndim != 1:
+        raise _engine.FormatError(
+            f"{where}: its rows are positions in a list of names, and {column.dtype} of shape {column.shape} "
+            "are none"
+        )
+    _check_range(rows, len(names), where, "names")
+
+
+def _split(store: Store, name: str, t: str) -> None:
+    where = f"{store.path}: split {name!r} of {t!r}"
+    _check_range(store.split(name, t), store.num_nodes(t), where, "nodes")
+
+
+def _edge_split(store: Store, split: str, key: str, column: ColumnEntry) -> None:
+    rows = store.edge_split_column(split, key)
+    if column.names is not None:
+        _check_names(rows, column.names, f"{store.path}: edge split {split!r}: {key!r}")
+
+
+def _id_map(store: Store, t: str) -> None:
+    store.id_map(t).check()

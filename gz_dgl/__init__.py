@@ -6,6 +6,7 @@ The rest of the script stays as it is.
 """
 
 from gz_dgl._dispatch import install as _install
+from gz_dgl._functions.whole import InMemoryWarning
 from gz_dgl._prefetch import prefetch
 from gz_dgl.graph import StoreGraph
 from gz_dgl.inference import empty_column, inference
@@ -13,4 +14,4 @@ from gz_dgl.store import load, save
 
 _install()
 
-__all__ = ["StoreGraph", "empty_column", "inference", "load", "prefetch", "save"]
+__all__ = ["InMemoryWarning", "StoreGraph", "empty_column", "inference", "load", "prefetch", "save"]

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from gz.adapter import empty, in_worker
 from gz_dgl._dgl import DGLBlock, graph_index, heterograph_index, utils
 
 _FORMATS = ["coo", "csr", "csc"]
@@ -33,6 +36,26 @@ def coo_index(index: Any, pairs: Any, counts: list[int]) -> Any:
     )
 
 
+_numbers: dict[str, NDArray[Any]] = {}
+
+
+def edge_numbers(count: int, dtype: str) -> torch.Tensor:
+    """0, 1, 2, ...: the ids of edges that lie in the order of their ids.
+
+    DGL takes an empty array to mean the same, but its CPU kernels with edge values (attention, copy_e) refuse
+    one. Every block has a copy, as DGL may sort it in place with the neighbours; copied by numpy into memory
+    that is used again: torch would start threads for it, and fresh pages cost twice the copy.
+    """
+    numbers = _numbers.get(dtype)
+    if numbers is None or len(numbers) < count:
+        numbers = _numbers[dtype] = np.arange(max(2 * count, 1024), dtype=dtype)
+    if in_worker():
+        return torch.from_numpy(numbers[:count].copy())
+    out = empty((count,), getattr(torch, dtype))
+    np.copyto(out.numpy(), numbers[:count])
+    return out
+
+
 def block(
     index: Any,
     ntypes: list[str],
@@ -49,10 +72,16 @@ def block(
     """
     types = len(ntypes)
     ends = [(d, s) if out else (s, d) for s, d in index.ends]
-    none = torch.zeros(0, dtype=index.tensor_dtype)
     units = [
         heterograph_index.create_unitgraph_from_csr(
-            2, num_src[s], num_dst[d], indptr, indices, none, _FORMATS, True
+            2,
+            num_src[s],
+            num_dst[d],
+            indptr,
+            indices,
+            edge_numbers(len(indices), index.dtype),
+            _FORMATS,
+            True,
         )
         for (indptr, indices), (s, d) in zip(csc, ends, strict=True)
     ]

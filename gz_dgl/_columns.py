@@ -4,74 +4,97 @@ DGL keeps features in Column objects, which know how to wait: a sampled graph's 
 and an index, sliced at the first read. A MappedColumn is such a Column over a mapped file, sliced by the
 engine, and its fetch() starts the read in a thread and hands back a future, which DGL's DataLoader awaits
 after it has started all of them, and gz_dgl.prefetch when the batch is asked for.
+
+What a column is over is known by its storage, the tensor: clones and slices share that one, and DGL puts it
+into columns that come from a worker. It knows its file (gz.adapter.map_column) and, of an edge column, the
+order of the file's rows; where that is not the order of edge ids, also the copy in that order, if one was
+asked for. A write to either tensor is a write to the column, which from then on is that tensor and no file.
 """
 
 from __future__ import annotations
 
-import warnings
-from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.weak import WeakTensorKeyDictionary
 
 import gz
-from gz import _engine
-from gz._background import Pipeline, Task
+from gz.adapter import Pipeline, Task, check_fits, column_of, host_ids, lookup, map_column, take_rows, written
 from gz_dgl import _memory
 from gz_dgl._dgl import Column
 
 _READERS = 4  # futures in flight; each read uses the engine's threads
 
 
-def as_tensor(array: NDArray[Any]) -> torch.Tensor:
-    """Zero copy, also of a read-only mapping (strict overcommit)."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(array)
+class EdgeOrder:
+    """Where the edges of a topology lie, by edge id."""
+
+    def __init__(self, graph: gz.Graph, limit: int):
+        self.graph, self.limit = graph, limit
+        self._positions = graph.edge_positions
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EdgeOrder, (self.graph, self.limit)
+
+    def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self._positions is not None
+        return lookup(self._positions, ids, self.graph.num_edges, self.graph.path)
+
+    def all_positions(self) -> NDArray[np.int64]:
+        assert self._positions is not None
+        return self._positions.astype(np.int64)
 
 
-def map_file(file: str | gz.FeatureStore) -> torch.Tensor:
-    """A column's file as a tensor over the mapping, which remembers the file (gather_rows)."""
-    column = gz.FeatureStore(file) if isinstance(file, str) else file
-    tensor = as_tensor(column.get_tensor())
-    if column.dtype == "bfloat16":
-        tensor = tensor.view(torch.bfloat16)
-    tensor._gz_column = column  # type: ignore[attr-defined]
-    return tensor
+# ---- storages ----
 
 
-def _as_bytes(tensor: torch.Tensor) -> NDArray[np.uint8]:
-    return tensor.detach().reshape(tensor.shape[0], -1).view(torch.uint8).numpy()
+_orders: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def host_ids(ids: torch.Tensor) -> NDArray[np.int64]:
-    """Ids as the engine takes them. Widened by numpy: torch would start threads for it."""
-    return np.ascontiguousarray(ids.detach().cpu().numpy(), dtype=np.int64)
+def _file(storage: torch.Tensor | None) -> gz.FeatureStore | None:
+    """The file a storage is mapped from; None: it is memory."""
+    return column_of(storage)
 
 
-def gather_rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False) -> torch.Tensor:
-    """storage[ids] by the engine: in parallel, without the GIL, into memory that is used again.
+def _order(storage: torch.Tensor | None) -> EdgeOrder | None:
+    """None: rows lie in the order of their ids."""
+    return None if storage is None else _orders.get(storage)
 
-    Of a mapped file, rows that are not in memory are read with deep queues and kept in the row cache; unless
-    the tensor was written to: then it is this process's own, and its memory is what counts.
-    """
-    shape = (len(ids), *storage.shape[1:])
-    row_bytes = storage[:0].new_empty(storage.shape[1:]).numel() * storage.element_size()
-    if pin or row_bytes == 0 or len(ids) == 0:
-        out = torch.empty(shape, dtype=storage.dtype, pin_memory=pin)
-    else:
-        out = torch.from_numpy(_engine.empty(len(ids) * row_bytes)).view(storage.dtype).view(shape)
-    if out.numel():
-        column = getattr(storage, "_gz_column", None)
-        if column is not None and storage._version == 0:
-            column._file.gather_into(ids, _as_bytes(out).reshape(-1))
-        else:
-            _engine.gather_array(_as_bytes(storage), ids, _as_bytes(out))
-    elif len(ids) and not (ids.min() >= 0 and ids.max() < len(storage)):
-        raise IndexError(f"a row id is out of range: there are {len(storage)} rows")
-    return out
+
+def _now(storage: torch.Tensor) -> torch.Tensor:
+    """What holds the column: its storage, or the copy in the order of ids once the script wrote to that."""
+    by_id = getattr(storage, "_gz_by_id", None)
+    return by_id if by_id is not None and written(by_id) else storage
+
+
+def _all_rows(storage: torch.Tensor) -> torch.Tensor:
+    """The column in the order of its ids: the mapped file where it lies so, else a copy, made once."""
+    order, file = _order(storage), _file(storage)
+    if order is None or file is None:
+        return storage
+    by_id = getattr(storage, "_gz_by_id", None)
+    if by_id is None:
+        _memory.check(
+            order.limit,
+            storage.numel() * storage.element_size() + 8 * len(storage),
+            f"{file.path}: the whole edge column in the order of edge ids",
+            "Read the rows of a batch instead: block.edata[...], prefetch_edge_feats, or "
+            "g.get_edge_storage(name, etype).fetch(ids, 'cpu').wait().",
+        )
+        with torch.inference_mode(False):  # tensors made in that mode do not tell when they are written to
+            by_id = take_rows(storage, order.all_positions())
+        storage._gz_by_id = by_id  # type: ignore[attr-defined]
+    return by_id
+
+
+def _rows(storage: torch.Tensor, ids: NDArray[np.int64], pin: bool = False) -> torch.Tensor:
+    order = _order(storage)
+    return take_rows(storage, ids if order is None else order.positions(ids), pin)
+
+
+# ---- columns ----
 
 
 class Fetch:
@@ -84,99 +107,157 @@ class Fetch:
         return self._task.result()
 
 
-def _read(order: tuple[MappedColumn, NDArray[np.int64], Any, bool, Any]) -> torch.Tensor:
-    column, *how = order
-    return column._fetch(*how)
+def _read(order: tuple[torch.Tensor, NDArray[np.int64], Any, Any, bool, Any]) -> torch.Tensor:
+    storage, ids, dtype, device, pin, more = order
+    rows = _rows(storage, ids, pin)
+    if dtype is not None:
+        rows = rows.to(dtype)
+    return rows.to(device, non_blocking=pin, **more)
 
 
 _readers = Pipeline(_read, threads=_READERS, name="gz-fetch")
 
 
 class MappedColumn(Column):
-    """A column over a mapped file."""
+    """A column over a mapped file. Made by open_column."""
 
     storage: Any
+    index: Any
 
-    def __init__(
-        self,
-        storage: Any,
-        scheme: Any = None,
-        index: Any = None,
-        device: Any = None,
-        deferred_dtype: Any = None,
-        path: str | None = None,
-    ):
-        super().__init__(storage, scheme, index, device, deferred_dtype)
-        self.path = path  # None once rows have been taken out
+    @property
+    def file(self) -> gz.FeatureStore | None:
+        """The file that holds the column; None once it is memory: rows taken out, or written to."""
+        storage = _now(self.storage)
+        file = _file(storage)
+        return None if file is None or self.index is not None or written(storage) else file
 
-    @classmethod
-    def open(cls, file: str | gz.FeatureStore, **kwargs: Any) -> MappedColumn:
-        return cls(map_file(file), path=file if isinstance(file, str) else file.path, **kwargs)
-
-    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the file by the ids that index the column."""
-        return ids
-
-    def whole(self) -> torch.Tensor:
-        """The column in the order of its ids."""
-        return self.storage
+    @property
+    def order(self) -> EdgeOrder | None:
+        """The order of the file's rows; None: that of the column's ids."""
+        return _order(self.storage)
 
     @property
     def data(self) -> torch.Tensor:
-        if self.index is not None:
-            index = self.index.flatten() if not torch.is_tensor(self.index) else self.index
-            self.storage = gather_rows(self.storage, self.rows_of(host_ids(index)))
-            self._leave_file()
-        elif self.path is not None and self.device is None and self.deferred_dtype is None:
-            return self.whole()
-        elif self.path is not None:
-            self.storage = self.whole()
-            self._leave_file()
-        return Column.data.fget(self)  # device and dtype, if any are waiting
+        self.storage = _now(self.storage)
+        if _file(self.storage) is not None:
+            if self.index is not None:
+                index = self.index if torch.is_tensor(self.index) else self.index.flatten()
+                self.storage, self.index = _rows(self.storage, host_ids(index)), None
+            elif self.device is None and self.deferred_dtype is None:
+                return _all_rows(self.storage)
+            else:
+                self.storage = _all_rows(self.storage)
+        return Column.data.fget(self)  # what is waiting: an index into memory, a device, a dtype
 
     @data.setter
     def data(self, value: torch.Tensor) -> None:
         Column.data.fset(self, value)
-        self._leave_file()
 
-    def _leave_file(self) -> None:
-        self.index = None
-        self.path = None
+    def by_row(self) -> torch.Tensor | None:
+        """The column in the order of the topology, over its file; None where it is no longer that."""
+        storage = _now(self.storage)
+        waits = self.index is not None or self.deferred_dtype is not None
+        return None if waits or _file(storage) is None else storage
 
     def _like(self, index: Any) -> MappedColumn:
-        return type(self)(self.storage, self.scheme, index, self.device, self.deferred_dtype, **self._more())
-
-    def _more(self) -> dict[str, Any]:
-        return {"path": self.path}
+        return MappedColumn(_now(self.storage), self.scheme, index, self.device, self.deferred_dtype)
 
     def clone(self) -> MappedColumn:
         return self._like(self.index)
-
-    def astype(self, new_dtype: Any) -> MappedColumn:
-        column = super().astype(new_dtype)
-        if column.storage is not self.storage:
-            column.path = None
-        return column
 
     def subcolumn(self, rowids: torch.Tensor) -> MappedColumn:
         sub = Column.subcolumn(self, rowids)  # a plain Column: it knows how to chain indices
         return self._like(sub.index)
 
+    def extend(self, feats: torch.Tensor, feat_scheme: Any = None) -> None:
+        self._check_copy("rows added to")
+        super().extend(feats, feat_scheme)
+
+    def update(self, rowids: torch.Tensor, feats: torch.Tensor) -> None:
+        self._check_copy("rows replaced in")
+        super().update(rowids, feats)
+
+    def _check_copy(self, what: str) -> None:
+        """DGL changes rows in a copy of the whole column."""
+        if self.file is not None:
+            size = self.storage.numel() * self.storage.element_size()
+            instead = "write to its tensor instead, g.ndata[name][ids] = rows: that copies the rows' pages"
+            check_fits(size, f"{self.file.path}: {what} a copy of the column", instead)
+
+    def astype(self, new_dtype: Any) -> Column:
+        """Waits, as a slice does: rows are converted when they are read, not the file now."""
+        column = self.clone()
+        if column.dtype == new_dtype:
+            return column
+        if column.deferred_dtype is not None or _file(column.storage) is None:
+            return Column.astype(Column(column.data, self.scheme), new_dtype)
+        column.deferred_dtype = new_dtype
+        return column
+
     def fetch(
         self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any
     ) -> Any:
-        if self.path is None or self.index is not None:
-            _ = self.data
+        self.storage = _now(self.storage)
+        if self.index is not None or _file(self.storage) is None:
+            return super().fetch(indices, device, bool(pin_memory), **kwargs)
         # Threads may be waiting on others' reads: the ids are taken now, the caller may change them.
-        ids = host_ids(indices)
-        return Fetch(_readers.submit((self, ids, device, bool(pin_memory), kwargs)))
-
-    def _fetch(self, ids: NDArray[np.int64], device: Any, pin: bool, kwargs: Any) -> torch.Tensor:
-        rows = self.rows_of(ids) if self.path is not None else ids
-        return gather_rows(self.storage, rows, pin).to(device, non_blocking=pin, **kwargs)
+        ids = host_ids(indices).copy()
+        order = (self.storage, ids, self.deferred_dtype, device, bool(pin_memory), kwargs)
+        return Fetch(_readers.submit(order))
 
     def pin_memory_(self) -> None:
         """Nothing: a mapped file cannot be pinned. fetch() gathers into pinned memory where asked."""
+
+    # ---- to another process: by path, or its rows where it is no longer what the file holds ----
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.file is not None and self.device is None:
+            return _reopen, (self.file, self.order, self.deferred_dtype)
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if self.storage is not None and _file(self.storage) is not None:  # written to, so not the file's
+            state["storage"] = _to_send(self.storage)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "deferred_dtype": None})  # DGL knows of none in another process
+        self.deferred_dtype = state["deferred_dtype"]
+
+
+def _to_send(storage: torch.Tensor) -> torch.Tensor:
+    """A copy that knows no file. It is kept: torch hands a new process the copy's memory, not its bytes."""
+    sent = getattr(storage, "_gz_sent", None)
+    if sent is None or sent[0] != storage._version:
+        check_fits(
+            storage.numel() * storage.element_size(),
+            "a column that was written to, sent to another process,",
+            "write it to the store instead: g.store.add_feature(name, rows, replace=True)",
+        )
+        sent = storage._version, storage.clone()
+        storage._gz_sent = sent  # type: ignore[attr-defined]
+    return sent[1]
+
+
+def open_column(file: gz.FeatureStore, order: EdgeOrder | None = None) -> MappedColumn:
+    """A column over its file; an edge column with the order of its rows where ids are others."""
+    storage = map_column(file)
+    _orders[storage] = order
+    return MappedColumn(storage)
+
+
+def loaded(column: Any) -> torch.Tensor:
+    """A copy of all rows of a column in the order of their ids, whatever the memory limit."""
+    if isinstance(column, MappedColumn) and column.file is not None and column.order is not None:
+        return take_rows(column.storage, column.order.all_positions()).to(column.dtype)
+    return column.data.clone()
+
+
+def _reopen(file: gz.FeatureStore, order: EdgeOrder | None, dtype: Any) -> MappedColumn:
+    column = open_column(file, order)
+    column.deferred_dtype = dtype
+    return column
 
 
 class EagerStorage:
@@ -188,74 +269,5 @@ class EagerStorage:
     def fetch(
         self, indices: torch.Tensor, device: Any, pin_memory: bool | None = False, **kwargs: Any
     ) -> Any:
-        return self._column.fetch(indices, device, pin_memory, **kwargs).wait()
-
-
-class EdgeOrder:
-    """Where edges lie in the topology, by edge id. Pickles by path; one per file and process."""
-
-    def __init__(self, path: str, limit: int):
-        self.path, self.limit = path, limit
-        self._graph = gz.Graph(path)
-        self._positions = self._graph.edge_positions
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return edge_order, (self.path, self.limit)
-
-    def positions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        assert self._positions is not None
-        out = np.empty(len(ids), self._positions.dtype)
-        _engine.gather_array(self._positions, ids, out)
-        return out.astype(np.int64)
-
-    def all_positions(self) -> NDArray[np.int64]:
-        assert self._positions is not None
-        return self._positions.astype(np.int64)
-
-
-@cache
-def edge_order(path: str, limit: int) -> EdgeOrder:
-    return EdgeOrder(path, limit)
-
-
-class EdgeColumn(MappedColumn):
-    """An edge column: its file is in the order of the topology, its ids are the edges' own where kept."""
-
-    def __init__(self, *args: Any, order: EdgeOrder | None = None, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.order = order
-        self._whole: torch.Tensor | None = None
-
-    def _more(self) -> dict[str, Any]:
-        return {"path": self.path, "order": self.order}
-
-    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        return ids if self.order is None else self.order.positions(ids)
-
-    def whole(self) -> torch.Tensor:
-        if self.order is None:
-            return self.storage
-        if self._whole is None:
-            size = self.storage.numel() * self.storage.element_size() + 8 * len(self.storage)
-            _memory.check(
-                self.order.limit,
-                size,
-                f"{self.path}: the whole edge column in the order of edge ids",
-                "Read the rows of a batch instead: block.edata[...], prefetch_edge_feats, or "
-                "g.get_edge_storage(name, etype).fetch(ids, 'cpu').wait().",
-            )
-            self._whole = gather_rows(self.storage, self.order.all_positions())
-        return self._whole
-
-    def by_row(self) -> torch.Tensor | None:
-        """The column in the order of the topology, as it lies in its file; None once it has been replaced."""
-        return self.storage if self.path is not None and self.index is None else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state["_whole"] = None
-        return state
-
-
-def is_mapped(column: Any) -> bool:
-    return isinstance(column, MappedColumn) and column.path is not None and column.index is None
+        rows = self._column.fetch(indices, device, pin_memory, **kwargs)
+        return rows.wait() if isinstance(rows, Fetch) else rows

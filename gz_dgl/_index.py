@@ -16,14 +16,15 @@ import torch
 from numpy.typing import NDArray
 
 import gz
-from gz import _engine
+from gz import adapter
+from gz.adapter import host_ids, lookup, take_rows
 from gz_dgl import _memory
 from gz_dgl._build import coo_index, empty_index
-from gz_dgl._columns import EdgeOrder, as_tensor, edge_order, gather_rows, host_ids
+from gz_dgl._columns import EdgeOrder
 from gz_dgl._dgl import DGLError, ObjectGeneric, dgl
 
 _IDS = NDArray[np.int64]
-_SAMPLE_INSTEAD = "Sample it with dgl.dataloading.DataLoader, or take part of it: g.subgraph, g.in_subgraph."
+SAMPLE_INSTEAD = "Sample it with dgl.dataloading.DataLoader, or take part of it: g.subgraph, g.in_subgraph."
 _SAVE_OUT = "Ingest the store with directions='both' (--directions both; gz_dgl.save does)."
 
 
@@ -145,11 +146,11 @@ class StoreIndex(ObjectGeneric):
         return self.store.graph(self.etypes[etype])
 
     def in_topology(self, etype: int) -> Any:
-        return self.in_graph(etype)._topology
+        return adapter.topology(self.in_graph(etype))
 
     def out_topology(self, etype: int) -> Any:
         if self.has_out(etype):
-            return self.store.graph(self.etypes[etype], "out")._topology
+            return adapter.topology(self.store.graph(self.etypes[etype], "out"))
         return self._once(("out", etype), lambda: self._invert(etype))
 
     def topology(self, etype: int, edge_dir: str) -> Any:
@@ -162,7 +163,7 @@ class StoreIndex(ObjectGeneric):
         self._need(
             needed, f"edges of type {self.etypes[etype]} grouped by source, which the store lacks,", _SAVE_OUT
         )
-        return _engine.invert(self.in_topology(etype))
+        return adapter.invert(self.in_topology(etype))
 
     def ids_topology(self, etype: int) -> Any:
         """The topology that names edges; None where an edge's id is its position in the file.
@@ -171,22 +172,22 @@ class StoreIndex(ObjectGeneric):
         are.
         """
         graph = self.in_graph(etype)
-        topology = graph._topology
+        topology = adapter.topology(graph)
         return topology if graph.has_edge_ids and topology.num_edge_ids == topology.num_edges else None
 
     def order(self, etype: int) -> EdgeOrder | None:
-        return None if self.ids_topology(etype) is None else edge_order(self.in_graph(etype).path, self.limit)
+        if self.ids_topology(etype) is None:
+            return None
+        return self._once(("order", etype), lambda: EdgeOrder(self.in_graph(etype), self.limit))
 
     def edge_ids_of(self, etype: int, rows: _IDS) -> _IDS:
         names = self.ids_topology(etype)
         if names is None:
             return rows
-        return host_ids(gather_rows(self._ids_tensor(etype), rows))
-
-    def _ids_tensor(self, etype: int) -> torch.Tensor:
-        ids = self.in_graph(etype).edge_ids
+        graph = self.in_graph(etype)
+        ids = graph.edge_ids
         assert ids is not None
-        return as_tensor(ids.view(np.int32) if ids.dtype.itemsize == 4 else ids)
+        return lookup(ids, rows, names.num_edge_ids, graph.path)
 
     def positions_of(self, etype: int, ids: _IDS) -> _IDS:
         order = self.order(etype)
@@ -211,7 +212,7 @@ class StoreIndex(ObjectGeneric):
 
     def _match(self, etype: int, u: torch.Tensor, v: torch.Tensor) -> _IDS:
         sources, destinations = torch.broadcast_tensors(u, v)
-        return _engine.match_edges(self.in_topology(etype), host_ids(destinations), host_ids(sources))
+        return adapter.match_edges(self.in_topology(etype), host_ids(destinations), host_ids(sources))
 
     def has_edges_between(self, etype: int, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return self.tensor((self._match(etype, u, v) >= 0).astype(np.int64))
@@ -227,8 +228,8 @@ class StoreIndex(ObjectGeneric):
         sources, destinations = (host_ids(t) for t in torch.broadcast_tensors(u, v))
         parts: list[tuple[_IDS, _IDS, _IDS]] = []
         for source, destination in zip(sources, destinations, strict=True):
-            neighbours, rows = self.in_topology(etype).neighbors(int(destination))
-            rows = rows[neighbours == source]
+            found = self.in_topology(etype).neighbors(int(destination))
+            rows = found.positions[found.ids == source]
             parts.append(
                 (np.full_like(rows, source), np.full_like(rows, destination), self.edge_ids_of(etype, rows))
             )
@@ -243,8 +244,8 @@ class StoreIndex(ObjectGeneric):
             raise DGLError(
                 f"an edge id is out of range: there are {self.num_edges(etype)} edges of {self.etypes[etype]}"
             )
-        destinations, sources = _engine.locate_edges(self.in_topology(etype), self.positions_of(etype, ids))
-        return self.tensor(sources), self.tensor(destinations), eid
+        ends = adapter.locate_edges(self.in_topology(etype), self.positions_of(etype, ids))
+        return self.tensor(ends.neighbour), self.tensor(ends.grouped), eid
 
     def all_edges_of(self, etype: int, nodes: torch.Tensor, edge_dir: str) -> tuple[torch.Tensor, ...]:
         """(neighbour, node, edge id) of every edge of `nodes`, by node."""
@@ -252,11 +253,9 @@ class StoreIndex(ObjectGeneric):
         names = self.ids_topology(etype)
         counts = [topology.num_nodes, topology.num_other]
         empty = np.zeros(0, np.int64)
-        edge_type = (topology, 0, 1, -1, names, None, None)
-        seeds = [host_ids(nodes), empty]
-        _, edges = _engine.sample_layer(counts, [edge_type], seeds, False, False, False, 0)
-        _, neighbours, owners, _, ids, _ = edges[0]
-        return self.tensor(neighbours), self.tensor(owners), self.tensor(ids)
+        edge_type = adapter.LayerEdgeType(topology, 0, 1, -1, names=names)
+        edges = adapter.sample_layer(counts, [edge_type], [host_ids(nodes), empty]).edges[0]
+        return self.tensor(edges.neighbour), self.tensor(edges.frontier), self.tensor(edges.ids)
 
     def in_edges(self, etype: int, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return self.all_edges_of(etype, v, "in")
@@ -301,7 +300,7 @@ class StoreIndex(ObjectGeneric):
     def out_degrees(self, etype: int, v: torch.Tensor) -> torch.Tensor:
         if self.has_out(etype) or ("out", etype) in self._cache:
             return self.tensor(self.out_topology(etype).degree(host_ids(v)))
-        return gather_rows(self.all_degrees(etype, "out"), host_ids(v))
+        return take_rows(self.all_degrees(etype, "out"), host_ids(v))
 
     def all_degrees(self, etype: int, edge_dir: str) -> torch.Tensor:
         """Degrees of all nodes, from indptr; out-degrees without an `out` file by one scan of the edges."""
@@ -327,11 +326,11 @@ class StoreIndex(ObjectGeneric):
 
     def node_subgraph(self, induced_nodes: list[torch.Tensor]) -> Subgraph:
         lists = [host_ids(n) for n in induced_nodes]
-        types = [(self.in_topology(e), d, s) for e, (s, d) in enumerate(self.ends)]
+        types = [adapter.SubgraphEdgeType(self.in_topology(e), d, s) for e, (s, d) in enumerate(self.ends)]
         pairs, ids = [], []
-        for e, (to, source, rows) in enumerate(_engine.subgraph_edges(self.counts, types, lists)):
-            pairs.append((self.tensor(source), self.tensor(to)))
-            ids.append(self.tensor(self.edge_ids_of(e, rows)))
+        for e, edges in enumerate(adapter.subgraph_edges(self.counts, types, lists)):
+            pairs.append((self.tensor(edges.neighbour), self.tensor(edges.frontier)))
+            ids.append(self.tensor(self.edge_ids_of(e, edges.positions)))
         return Subgraph(coo_index(self, pairs, [len(n) for n in lists]), induced_nodes, ids)
 
     def edge_subgraph(self, induced_edges: list[torch.Tensor], preserve_nodes: bool) -> Subgraph:
@@ -339,24 +338,23 @@ class StoreIndex(ObjectGeneric):
         if preserve_nodes:
             return Subgraph(coo_index(self, pairs, self.counts), [], induced_edges)
         kept: list[torch.Tensor] = []
+        local: list[list[Any]] = [[None, None] for _ in pairs]
         for t in range(len(self.ntypes)):
-            seen = [
-                p[end] for p, ends in zip(pairs, self.ends, strict=True) for end in (0, 1) if ends[end] == t
-            ]
-            kept.append(torch.unique(torch.cat(seen)) if seen else torch.zeros(0, dtype=self.tensor_dtype))
-        local = [
-            tuple(torch.searchsorted(kept[t], p[end]).to(self.tensor_dtype) for end, t in enumerate(ends))
-            for p, ends in zip(pairs, self.ends, strict=True)
-        ]
+            places = [(e, end) for e, ends in enumerate(self.ends) for end in (0, 1) if ends[end] == t]
+            seen = [pairs[e][end] for e, end in places]
+            nodes, numbers = _by_appearance(torch.cat(seen) if seen else self.tensor(np.zeros(0, np.int64)))
+            kept.append(nodes)
+            for (e, end), part in zip(places, numbers.split([len(s) for s in seen]), strict=True):
+                local[e][end] = part.to(self.tensor_dtype)
         return Subgraph(coo_index(self, local, [len(k) for k in kept]), kept, induced_edges)
 
     # ---- the whole graph, for code of DGL's that needs it ----
 
-    def in_memory(self, why: str) -> Any:
+    def in_memory(self, why: str, instead: str = SAMPLE_INSTEAD) -> Any:
         size = sum(self.num_edges(e) for e in range(len(self.etypes))) * 6 * self.bits // 8 + 8 * sum(
             self.counts
         )
-        self._need(size, f"{why} needs the whole graph in memory, which", _SAMPLE_INSTEAD)
+        self._need(size, f"{why} needs the whole graph in memory, which", instead)
         pairs = [self.edges(e)[:2] for e in range(len(self.etypes))]
         return self._once("memory", lambda: coo_index(self, pairs, self.counts))
 
@@ -368,3 +366,11 @@ class StoreIndex(ObjectGeneric):
         if name.startswith("_") or not hasattr(dgl.heterograph_index.HeteroGraphIndex, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.in_memory(f"{name}()"), name)
+
+
+def _by_appearance(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The different ids as DGL numbers them, in the order in which they first appear; each id's number."""
+    nodes, place = torch.unique(ids, return_inverse=True)
+    first = torch.full((len(nodes),), len(ids)).scatter_reduce_(0, place, torch.arange(len(ids)), "amin")
+    order = first.argsort()
+    return nodes[order], order.argsort()[place]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gz.adapter import amount
 from gz_dgl._dgl import DGLError
 
 
@@ -9,7 +10,7 @@ def check(limit: int, needed: int, what: str, instead: str) -> None:
     """Refuses to build `needed` bytes of `what` past the limit, and names what to do instead."""
     if needed > limit:
         raise DGLError(
-            f"{what} would take {needed / 1e9:.1f} GB of memory; the limit is {limit / 1e9:.1f} GB. "
+            f"{what} would take {amount(needed)} of memory; the limit is {amount(limit)}. "
             f"{instead} "
             f"Or raise the limit: gz_dgl.load(path, memory='{-(-needed // 10**9)}GB')."
         )

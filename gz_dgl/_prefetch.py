@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from gz.adapter import BatchesAhead, BatchSizes, tensor_bytes
 from gz_dgl import _random
 
 
@@ -24,6 +25,7 @@ class Prefetched:
 
     def __init__(self, loader: Any, batches: int):
         self.loader, self.batches = loader, batches
+        self._sizes = BatchSizes()
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -37,24 +39,27 @@ class Prefetched:
 
     def _run(self, epoch: int, source: Any) -> Iterator[Any]:
         waiting: deque[_Batch] = deque()
+        memory = BatchesAhead(self.batches, self._sizes)
         number, more = 0, True
         while True:
             # One more than asked for while the oldest is about to be handed out.
-            while more and len(waiting) <= self.batches:
+            while more and len(waiting) <= self.batches and (not waiting or memory.may_begin()):
                 number += 1
-                batch = _Batch(self.loader)
+                batch = _Batch(self.loader, memory)
                 with _random.named_batch(epoch, number):
                     more = batch.start(source.dataloader_it)
                 if more:
                     waiting.append(batch)
             if not waiting:
+                memory.close()
                 return
             yield waiting.popleft().take()
 
 
 class _Batch:
-    def __init__(self, loader: Any):
+    def __init__(self, loader: Any, memory: BatchesAhead):
         self._loader = loader
+        self._memory, self._counted = memory, memory.begin()
         self._sampled: Any = None
         self._features: Any = None
         self._error: Exception | None = None
@@ -67,7 +72,9 @@ class _Batch:
             batch = dgl.recursive_apply(batch, dgl.restore_parent_storage_columns, self._loader.graph)
             self._features = dgl.recursive_apply(batch, dgl._prefetch_for, self._loader)
             self._sampled = batch
+            self._memory.made(self._counted, self._counted.begun)  # its rows are being read into new memory
         except StopIteration:
+            self._memory.taken(self._counted)
             return False
         except Exception as error:
             self._error = error
@@ -75,11 +82,21 @@ class _Batch:
 
     def take(self) -> Any:
         if self._error is not None:
+            self._memory.taken(self._counted)
             raise self._error
         dgl, device = _steps(), self._loader.device
         features = dgl.recursive_apply(self._features, dgl._await_or_return)
+        self._memory.made(self._counted, _bytes(features))
+        self._memory.taken(self._counted)
         batch = dgl.recursive_apply(self._sampled, lambda x: x.to(device, non_blocking=True))
         return dgl.recursive_apply_pair(batch, features, dgl._assign_for)
+
+
+def _bytes(features: Any) -> int:
+    """Of what DGL's functions have fetched for a batch: for each graph of it its features by name."""
+    if isinstance(features, list | tuple):
+        return sum(map(_bytes, features))
+    return tensor_bytes([getattr(features, part, None) for part in ("node_feats", "edge_feats")])
 
 
 def _steps() -> Any:

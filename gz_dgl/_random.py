@@ -12,7 +12,6 @@ Python's generators give is a function of (epoch, number) alone, and all of them
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 from collections.abc import Iterator
@@ -22,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from gz.adapter import MASK, fold
 from gz_dgl._dgl import dgl
-
-_MASK = (1 << 64) - 1
+from gz_dgl._redirect import redirect
 
 
 class _Stream:
@@ -41,11 +40,11 @@ class _Stream:
     def next(self) -> int:
         if self.batch is not None:
             self.batch[-1] += 1
-            return _fold(*self.batch)
+            return fold(0, *self.batch)
         if self.value is None:
-            return int(torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64)) & _MASK
+            return int(torch.randint(-(1 << 63), (1 << 63) - 1, (), dtype=torch.int64)) & MASK
         self.draws += 1
-        return _fold(self.value, *self.process, self.draws)
+        return fold(0, self.value, *self.process, self.draws)
 
     def for_child(self) -> tuple[int | None, tuple[int, ...]]:
         """The state of a new process: pickled with a graph, or inherited by a fork."""
@@ -54,17 +53,6 @@ class _Stream:
 
     def become(self, value: int | None, process: tuple[int, ...]) -> None:
         self.value, self.process, self.children, self.draws = value, process, 0, 0
-
-
-def _fold(*names: int) -> int:
-    """SplitMix64's finalizer over the names, one after the other."""
-    key = 0
-    for name in names:
-        z = ((key ^ (name & _MASK)) + 0x9E3779B97F4A7C15) & _MASK
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        key = z ^ (z >> 31)
-    return key
 
 
 _stream = _Stream()
@@ -81,9 +69,9 @@ def named_batch(epoch: int, number: int) -> Iterator[None]:
     """Draws are those of batch `number` of an epoch; afterwards it is as if none had been made."""
     states = torch.default_generator.get_state(), np.random.get_state(), random.getstate()
     before, _stream.batch = _stream.batch, [epoch, number, 0]
-    torch.default_generator.manual_seed(_fold(epoch, number, 0) >> 1)
-    np.random.seed(_fold(epoch, number, 1 << 32) & 0xFFFFFFFF)
-    random.seed(_fold(epoch, number, 2 << 32))
+    torch.default_generator.manual_seed(fold(0, epoch, number, 0) >> 1)
+    np.random.seed(fold(0, epoch, number, 1 << 32) & 0xFFFFFFFF)
+    random.seed(fold(0, epoch, number, 2 << 32))
     try:
         yield
     finally:
@@ -116,21 +104,14 @@ def _in_child() -> None:
 os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
-def _follow_dgl_seed() -> None:
+def _listening(original: Any) -> Any:
     """dgl.seed sets DGL's generator and cannot be asked for its seed afterwards: listen to the call."""
-    module: Any = dgl.random
-    original = module.seed
-    if getattr(original, "_gz_follows", False):
-        return
 
-    @functools.wraps(original)
     def seed(val: int) -> None:
         original(val)
         _stream.seed(val)
 
-    seed._gz_follows = True  # type: ignore[attr-defined]
-    module.seed = seed
-    setattr(dgl, "seed", seed)  # noqa: B010  mypy takes dgl for a plain module
+    return seed
 
 
-_follow_dgl_seed()
+redirect(dgl.random.seed, _listening)

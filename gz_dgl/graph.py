@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 import gz
-from gz._ram import check_fits
-from gz_dgl import _memory, _random, _sampling
+from gz.adapter import check_fits
+from gz_dgl import _memory, _random
 from gz_dgl._build import coo_index
-from gz_dgl._columns import EagerStorage, EdgeColumn, MappedColumn, gather_rows, is_mapped
-from gz_dgl._dgl import ALL, DGLError, DGLGraph, Frame, is_all
+from gz_dgl._columns import EagerStorage, MappedColumn, loaded
+from gz_dgl._dgl import ALL, DGLError, DGLGraph, is_all
+from gz_dgl._functions import whole
 from gz_dgl._index import StoreIndex
 
 
@@ -70,7 +71,7 @@ class StoreGraph(DGLGraph):
         )
         for frame, stored in frames:
             for name, column in stored._columns.items():
-                frame[name] = _loaded(column)
+                frame[name] = loaded(column)
         return g
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -79,17 +80,10 @@ class StoreGraph(DGLGraph):
             for k, v in self.__dict__.items()
             if k not in ("_graph", "_node_frames", "_edge_frames", "_rows", "_ntypes", "_etypes")
         }
-        frames = [[_pack(f) for f in frames] for frames in (self._node_frames, self._edge_frames)]
+        frames = self._node_frames, self._edge_frames
         return _unpickle, (self._graph, self._ntypes, self._etypes, frames, extra, _random.child_state())
 
     # ---- sampling ----
-
-    sample_neighbors = _sampling.sample_neighbors
-    sample_neighbors_fused = _sampling.sample_neighbors_fused
-    sample_labors = _sampling.sample_labors
-    global_uniform_negative_sampling = _sampling.global_uniform_negative_sampling
-    in_subgraph = _sampling.in_subgraph
-    out_subgraph = _sampling.out_subgraph
 
     def get_node_storage(self, key: str, ntype: str | None = None) -> Any:
         return self._storage(super().get_node_storage(key, ntype), "node", key, ntype)
@@ -201,19 +195,19 @@ class StoreGraph(DGLGraph):
         )
 
 
-def _no_change(name: str) -> Any:
-    def refuse(self: StoreGraph, *_: Any, **__: Any) -> Any:
-        raise DGLError(
-            f"{name}: a store does not change. Make a new one with gz.ingest or gz_dgl.save, which can add "
-            "reverse edges and self loops (undirected=True, self_loops='add')."
-        )
+def _in_memory_first(name: str) -> Any:
+    method = getattr(DGLGraph, name)
 
-    refuse.__name__ = name
-    return refuse
+    @functools.wraps(method)
+    def changed(self: StoreGraph, *args: Any, **kwargs: Any) -> Any:
+        whole.become_in_memory(self, name)
+        return method(self, *args, **kwargs)
+
+    return changed
 
 
-for _name in ("add_nodes", "add_edges", "remove_nodes", "remove_edges", "add_self_loop", "remove_self_loop"):
-    setattr(StoreGraph, _name, _no_change(_name))
+for _name in ("add_nodes", "add_edges", "remove_nodes", "remove_edges"):
+    setattr(StoreGraph, _name, _in_memory_first(_name))
 
 
 def _check_first(name: str) -> Any:
@@ -237,40 +231,11 @@ def _row_bytes(column: Any) -> int:
     return int(storage[:1].numel()) * storage.element_size()
 
 
-def _loaded(column: Any) -> torch.Tensor:
-    """A copy of a column in the order of its ids."""
-    if isinstance(column, EdgeColumn) and is_mapped(column) and column.order is not None:
-        return gather_rows(column.storage, column.order.all_positions())
-    return column.data.clone()
-
-
-def _pack(frame: Any) -> tuple[int, list[Any]]:
-    """A frame for pickling: mapped columns by their path."""
-    columns: list[Any] = []
-    for name, column in frame._columns.items():
-        if is_mapped(column):
-            columns.append((name, type(column), column.path, getattr(column, "order", None)))
-        else:
-            columns.append((name, None, column, None))
-    return frame.num_rows, columns
-
-
-def _unpack(packed: tuple[int, list[Any]]) -> Any:
-    num_rows, columns = packed
-    opened: dict[str, Any] = {}
-    for name, kind, what, order in columns:
-        if kind is None:
-            opened[name] = what
-        else:
-            opened[name] = kind.open(what, **({"order": order} if issubclass(kind, EdgeColumn) else {}))
-    return Frame(opened, num_rows)
-
-
 def _unpickle(
     index: StoreIndex, ntypes: Any, etypes: Any, frames: Any, extra: dict[str, Any], random: Any
 ) -> StoreGraph:
     _random.adopt_state(random)
     graph = StoreGraph.__new__(StoreGraph)
     graph.__dict__.update(extra, _graph=index, _ntypes=ntypes, _etypes=etypes, _rows={})
-    graph._node_frames, graph._edge_frames = ([_unpack(f) for f in group] for group in frames)
+    graph._node_frames, graph._edge_frames = frames
     return graph

@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from gz.edit import OutputColumn
+from gz.adapter import LayerRows, NpyOutput, Output, Progress, from_numpy, host_ids, host_rows, take_rows
 from gz.output import new_npy
-from gz_dgl._columns import gather_rows, host_ids
 from gz_dgl._dgl import NID
 from gz_dgl.graph import StoreGraph
 
@@ -34,9 +33,13 @@ def empty_column(
     """
     if not os.fspath(path).endswith(".npy"):
         raise ValueError(f"{os.fspath(path)}: the name of a column must end in .npy")
-    if dtype == torch.bfloat16:
-        raise ValueError("a .npy file cannot hold bfloat16; use float16 or float32")
+    _check_dtype(str(dtype))
     return torch.from_numpy(new_npy(path, shape, str(dtype).removeprefix("torch.")))
+
+
+def _check_dtype(dtype: str) -> None:
+    if dtype.endswith("bfloat16"):
+        raise ValueError("a .npy file cannot hold bfloat16; use float16 or float32")
 
 
 def inference(
@@ -48,6 +51,7 @@ def inference(
     column: str | None = None,
     batch_size: int = 4096,
     device: Any = "cpu",
+    progress: bool | None = None,
 ) -> Any:
     """Applies ``layers`` one after the other to all nodes, each with all of its neighbours.
 
@@ -62,6 +66,7 @@ def inference(
             leaving it in ``out``, which then is only where the inner layers' files lie.
         batch_size: nodes computed at a time; they and all their neighbours' rows are in memory.
         device: where layers run.
+        progress: show it; by default when stderr is a terminal.
 
     Returns:
         The output as a tensor over the file, ``[num_nodes, ...]``; a dict of them by node type.
@@ -79,80 +84,47 @@ def inference(
     inputs: dict[str, torch.Tensor] = {
         t: g.nodes[t].data[feature] for t in g.ntypes if feature in g.nodes[t].data
     }
-    made: list[_Files] = []
+    show, made = Progress(progress), []
     try:
         for number, layer in enumerate(layers):
             last = number + 1 == len(layers)
-            names = {t: f"{_base(final, t, hetero)}.layer{number}.npy" for t in g.ntypes}
-            files = _Files(g, names, column if last else None)
-            made.append(files)
+            rows = LayerRows(_places(g, final, hetero, None if last else number, column))
+            made.append(rows)
+            show.phase(f"layer {number + 1} of {len(layers)}")
             with torch.no_grad():
                 for ntype, seeds, block, h in _batches(g, inputs, batch_size, device):
                     result = layer(block, h if hetero else h[ntype])
-                    rows = result.get(ntype) if isinstance(result, Mapping) else result
-                    if rows is not None:
-                        files.write(ntype, seeds, rows)
-            inputs = files.tensors
-        made[-1].publish()
-        inputs = made[-1].tensors
-        for t, path in made[-1].paths.items():
-            os.replace(path, f"{_base(final, t, hetero)}.npy")  # the mapping follows the file to its new name
-        return inputs if hetero else inputs[g.ntypes[0]]
+                    got = result.get(ntype) if isinstance(result, Mapping) else result
+                    if got is not None:
+                        rows.write(ntype, int(seeds[0]), *host_rows(got), g.num_nodes(ntype))
+                    show.update(int(seeds[-1]) + 1, g.num_nodes(ntype), " nodes")
+            inputs = {t: from_numpy(o.array, rows.dtypes[t]) for t, o in rows.outputs.items()}
+        published = made[-1].publish()
+        out_rows = {t: from_numpy(c.get_tensor(), c.dtype) for t, c in published.items()}
+        return out_rows if hetero else out_rows[g.ntypes[0]]
     finally:
-        for files in made:
-            files.abort()
-            for path in files.paths.values():
-                if os.path.exists(path):
-                    os.unlink(path)
+        show.close()
+        for rows in made:
+            rows.abort()
+
+
+def _places(g: StoreGraph, final: str, hetero: bool, inner: int | None, column: str | None) -> Any:
+    """Where the rows of a layer go: beside `final`, into it, or to a column of the store."""
+
+    def place(ntype: str, shape: tuple[int, ...], dtype: str) -> Output:
+        if inner is None and column is not None:
+            t = g._graph.ntypes[g.get_ntype_id(ntype)]
+            return g.store.new_column(column, shape[1:], dtype, t, replace=True)
+        layer = "" if inner is None else f".layer{inner}"
+        path = f"{_base(final, ntype, hetero)}{layer}.npy"
+        _check_dtype(dtype)
+        return NpyOutput(path, shape, dtype)
+
+    return place
 
 
 def _base(final: str, ntype: str, hetero: bool) -> str:
     return os.path.join(final, ntype) if hetero else final.removesuffix(".npy")
-
-
-class _Files:
-    """The output of one layer, by node type; made when the first rows show their shape. With a `column` it
-    goes to the store instead."""
-
-    def __init__(self, g: StoreGraph, names: dict[str, str], column: str | None):
-        self._g, self._names, self._column = g, names, column
-        self._drafts: dict[str, OutputColumn] = {}
-        self.tensors: dict[str, torch.Tensor] = {}
-        self.paths: dict[str, str] = {}
-
-    def write(self, ntype: str, seeds: torch.Tensor, rows: torch.Tensor) -> None:
-        if ntype not in self.tensors:
-            self._make(ntype, rows)
-        self.tensors[ntype][int(seeds[0]) : int(seeds[-1]) + 1] = rows.cpu()
-
-    def _make(self, ntype: str, rows: torch.Tensor) -> None:
-        if self._column is not None:
-            t = self._g._graph.ntypes[self._g.get_ntype_id(ntype)]
-            draft = self._g.store.new_column(self._column, rows.shape[1:], rows.dtype, t, replace=True)
-            self._drafts[ntype] = draft
-            self.tensors[ntype] = _tensor(draft.array, rows.dtype)
-            return
-        path = self._names[ntype]
-        shape = (self._g.num_nodes(ntype), *rows.shape[1:])
-        self.tensors[ntype] = empty_column(path, shape, rows.dtype)
-        self.paths[ntype] = path
-
-    def publish(self) -> None:
-        for ntype, draft in self._drafts.items():
-            dtype = self.tensors[ntype].dtype
-            self.tensors[ntype] = _tensor(draft.publish().get_tensor(), dtype)
-
-    def abort(self) -> None:
-        for draft in self._drafts.values():
-            draft.abort()
-
-
-def _tensor(array: Any, dtype: torch.dtype) -> torch.Tensor:
-    return (
-        torch.from_numpy(array.view("int16")).view(dtype)
-        if dtype == torch.bfloat16
-        else torch.from_numpy(array)
-    )
 
 
 def _batches(g: StoreGraph, inputs: dict[str, torch.Tensor], size: int, device: Any) -> Iterator[Any]:
@@ -161,9 +133,7 @@ def _batches(g: StoreGraph, inputs: dict[str, torch.Tensor], size: int, device: 
     def load(ntype: str, begin: int) -> Any:
         seeds = torch.arange(begin, min(begin + size, g.num_nodes(ntype)), dtype=g.idtype)
         block = g.sample_neighbors_fused({ntype: seeds}, -1)
-        rows = {
-            t: gather_rows(x, host_ids(block.srcnodes[t].data[NID])).to(device) for t, x in inputs.items()
-        }
+        rows = {t: take_rows(x, host_ids(block.srcnodes[t].data[NID])).to(device) for t, x in inputs.items()}
         return ntype, seeds, block.to(device), rows
 
     jobs = [(t, begin) for t in g.ntypes for begin in range(0, g.num_nodes(t), size)]

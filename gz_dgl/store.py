@@ -8,45 +8,47 @@ from typing import Any
 import torch
 
 import gz
-from gz._sizes import parse_memory
-from gz_dgl._columns import EdgeColumn, MappedColumn
-from gz_dgl._dgl import Column, Frame
+from gz.adapter import parse_memory
+from gz_dgl._dgl import Column
+from gz_dgl._frames import frames_of
 from gz_dgl._index import StoreIndex
 from gz_dgl.graph import StoreGraph
 
 _NTYPE, _ETYPE = "_N", "_E"  # what DGL calls the one type of a homogeneous graph
+_META = "dgl"  # store.json's meta entry with what only DGL asks for: the order of types, the idtype
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | gz.Store,
     *,
     memory: str | int = "2GB",
-    idtype: torch.dtype = torch.int64,
+    idtype: torch.dtype | None = None,
     cache: str | int = "auto",
 ) -> StoreGraph:
     """Opens a store as a DGLGraph, at any size, at once.
 
     Args:
-        path: the directory that ``gz.ingest`` or ``gz_dgl.save`` wrote.
+        path: the directory that ``gz.ingest`` or ``gz_dgl.save`` wrote, or a store opened already.
         memory: what a single operation may build in memory where DGL works on whole arrays (``g.edges()``,
             degrees of all nodes, message passing on the full graph). What would take more is refused, with
             the alternative named.
-        idtype: ``torch.int64`` or ``torch.int32``; as ``g.int()``.
+        idtype: ``torch.int64`` or ``torch.int32``; by default that of the graph that was saved, or int64.
         cache: as in ``gz.open``: memory for rows of columns that do not fit into it.
 
     Returns:
         A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in
         DGL's order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
     """
-    if idtype not in (torch.int32, torch.int64):
+    if idtype not in (None, torch.int32, torch.int64):
         raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
-    store = gz.open(path, cache)
+    store = path if isinstance(path, gz.Store) else gz.open(path, cache)
     entry = store.manifest
-    order = entry.meta.get("dgl", {})
-    stored_n = _ordered(list(entry.nodes), order.get("ntypes"))
-    stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], order.get("etypes"))]
+    saved = entry.meta.get(_META, {})
+    stored_n = _ordered(list(entry.nodes), saved.get("ntypes"))
+    stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], saved.get("etypes"))]
+    name = saved.get("idtype", "int64") if idtype is None else str(idtype).removeprefix("torch.")
     index = StoreIndex(
-        store, stored_n, stored_e, 32 if idtype == torch.int32 else 64, parse_memory(memory, least=0)
+        store, stored_n, stored_e, 32 if name == "int32" else 64, parse_memory(memory, least=0)
     )
     if store.is_homogeneous:
         ntypes, etypes = [_NTYPE], [_ETYPE]
@@ -54,24 +56,7 @@ def load(
             raise ValueError(f"{store.path}: holds no edges; DGL needs an edge type")
     else:
         ntypes, etypes = stored_n, [t[1] for t in stored_e]
-    node_frames = [
-        Frame(
-            {c: MappedColumn.open(store.feature(c, t)) for c in store.node_columns(t)},
-            store.num_nodes(t),
-        )
-        for t in stored_n
-    ]
-    edge_frames = [
-        Frame(
-            {
-                c: EdgeColumn.open(store.edge_feature(c, t), order=index.order(e))
-                for c in store.edge_columns(t)
-            },
-            store.num_edges(t),
-        )
-        for e, t in enumerate(stored_e)
-    ]
-    return StoreGraph(index, ntypes, etypes, node_frames, edge_frames)
+    return StoreGraph(index, ntypes, etypes, *frames_of(index))
 
 
 def _ordered(types: list[Any], saved: list[Any] | None) -> list[Any]:
@@ -83,7 +68,8 @@ def _ordered(types: list[Any], saved: list[Any] | None) -> list[Any]:
 def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memory: str | int = "2GB") -> None:
     """Writes a DGLGraph with its node and edge features to a store.
 
-    Edge ids, the order of neighbours and both directions are kept, so that ``load`` gives an equal graph.
+    Edge ids and their idtype, the order of neighbours and both directions are kept, so that ``load`` gives an
+    equal graph.
 
     Args:
         g: a graph in memory, homogeneous or heterogeneous, not a block.
@@ -101,6 +87,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
         "memory": memory,
         "progress": False,
     }
+    meta = {"idtype": str(g.idtype).removeprefix("torch.")}
     if g.ntypes == [_NTYPE] and g.canonical_etypes == [(_NTYPE, _ETYPE, _NTYPE)]:
         gz.ingest(
             path,
@@ -108,6 +95,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
             num_nodes=g.num_nodes(),
             features=_columns(g._node_frames[0]),
             edge_features=_columns(g._edge_frames[0]),
+            meta={_META: meta},
             **options,
         )
         return
@@ -120,7 +108,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
             {"type": list(t), "edges": _edges(g, t), "features": _columns(f)}
             for t, f in zip(g.canonical_etypes, g._edge_frames, strict=True)
         ],
-        "meta": {"dgl": {"ntypes": g.ntypes, "etypes": [list(t) for t in g.canonical_etypes]}},
+        "meta": {_META: {**meta, "ntypes": g.ntypes, "etypes": [list(t) for t in g.canonical_etypes]}},
     }
     gz.ingest(path, spec=spec, **options)
 

@@ -3,35 +3,95 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 import gz
-from gz import _engine
-from gz_pyg._tensors import as_numpy_ids
+from gz import adapter
+from gz_pyg._tensors import take
 
-_INT32_MAX = 2**31 - 1
+_WHOLLY_CHECKED = 1 << 24  # up to so many edges every id is looked at, beyond it a sample of them
+_SAMPLE = 1 << 16
+_numbered: WeakKeyDictionary[gz.Graph, bool] = WeakKeyDictionary()
+
+
+def by_id(graph: gz.Graph) -> bool:
+    """Whether the edges of an ``in`` topology are numbered by their ids, else by their positions.
+
+    They are where the ids name each edge once: not after an ingest that dropped, merged or added edges.
+    """
+    if graph not in _numbered:
+        ids, positions = graph.edge_ids, graph.edge_positions
+        found = ids is not None and positions is not None and len(positions) == len(ids) > 0
+        if found:
+            assert ids is not None
+            assert positions is not None
+            step = 1 if len(ids) <= _WHOLLY_CHECKED else len(ids) // _SAMPLE
+            some = np.arange(0, len(ids), step)
+            where = positions[::step]
+            found = int(where.max()) < len(ids) and bool((ids[where] == some).all())
+        _numbered[graph] = found
+    return _numbered[graph]
+
+
+def edge_rows(graph: gz.Graph, edges: Tensor) -> Tensor:
+    """Rows of the edge columns, which are positions in the ``in`` topology, of edges by number."""
+    index = adapter.host_ids(edges)
+    if len(index) and not 0 <= index.min() <= index.max() < graph.num_edges:
+        bad = next(int(i) for i in index if not 0 <= i < graph.num_edges)
+        raise IndexError(f"edge {bad} is out of range: there are {graph.num_edges} edges")
+    if by_id(graph):
+        positions = graph.edge_positions
+        assert positions is not None
+        index = adapter.lookup(positions, index, graph.num_edges, graph.path)
+    return torch.from_numpy(index)
+
+
+def edge_ends(graph: gz.Graph, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Sources and destinations of edges by number, reading only those."""
+    rows = edge_rows(graph, edges).numpy()
+    src = adapter.lookup(graph.indices, rows, graph.num_src, graph.path)
+    if len(rows) * 8 > graph.num_nodes:  # most of them: walking all lists is cheaper than searching
+        owners = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
+        dst = owners[rows]
+    else:
+        dst = np.searchsorted(graph.indptr, rows, side="right") - 1
+    return torch.from_numpy(src), torch.from_numpy(dst.astype(np.int64, copy=False))
+
+
+def edge_numbers(rows: Tensor, permutation: Any) -> Tensor:
+    """Which edges of ``edge_index`` a sampler's are: what ``permutation`` says, or else they themselves."""
+    if permutation is None:
+        return rows.to(torch.int64)
+    return take(permutation, rows) if isinstance(permutation, Tensor) else permutation[rows]
 
 
 class StoreEdges:
-    """One edge type of a store. Pickles by path."""
+    """One edge type of a store. Pickles by path.
 
-    def __init__(self, graph: gz.Graph):
-        self.graph = graph
+    Args:
+        graph: what is sampled.
+        in_graph: the topology whose order the edge columns have; None where it is not stored.
+    """
+
+    def __init__(self, graph: gz.Graph, in_graph: gz.Graph | None):
+        self.graph, self._in_graph = graph, in_graph
 
     @property
     def topology(self) -> Any:
-        return self.graph._topology
+        return adapter.topology(self.graph)
 
     @property
     def permutation(self) -> EdgeIds | None:
-        return EdgeIds(self.graph) if self.graph._ids_topology is not None else None
+        graph = self._in_graph
+        return EdgeIds(graph) if graph is not None and by_id(graph) else None
 
 
 class EdgeIds:
-    """Original edge ids by row of the edge columns: indexes like the tensor PyG calls an edge permutation."""
+    """Edges' numbers by row of the edge columns: indexes like the tensor PyG calls an edge permutation."""
 
     def __init__(self, graph: gz.Graph):
         self._graph = graph
@@ -40,19 +100,13 @@ class EdgeIds:
         return EdgeIds, (self._graph,)
 
     def _ids(self) -> np.ndarray[Any, Any]:
-        graph = self._graph._in_graph if self._graph._topology.ids_are_in_rows else self._graph
-        assert graph is not None
-        ids = graph.edge_ids
+        ids = self._graph.edge_ids
         assert ids is not None
         return ids
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        ids = self._ids()
-        index = as_numpy_ids(rows)
-        out = np.empty(len(index), ids.dtype)
-        if len(index):
-            _engine.gather_array(ids.reshape(-1, 1).view(np.uint8), index, out.view(np.uint8))
-        return torch.from_numpy(out.astype(np.int64, copy=False))
+        limit = adapter.topology(self._graph).num_edge_ids
+        return torch.from_numpy(adapter.lookup(self._ids(), rows, limit, self._graph.path))
 
     def to(self, *_: Any, **__: Any) -> EdgeIds:
         return self
@@ -77,18 +131,18 @@ class ArrayEdges:
         self.permutation = None if permutation is None else permutation.cpu()
         self.num_other = num_other
         self.out = out
-        self._topology: Any = None
+        self._grouped: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_topology": None}
+        return {**self.__dict__, "_grouped": None}
 
     @property
     def topology(self) -> Any:
-        if self._topology is None:
-            self._topology = _engine.Topology.from_arrays(
+        if self._grouped is None:
+            self._grouped = adapter.Topology.from_arrays(
                 self.pointer.numpy(), self.neighbours.numpy(), self.num_other, out=self.out
             )
-        return self._topology
+        return self._grouped
 
     @classmethod
     def from_edge_index(

@@ -14,23 +14,16 @@ from contextlib import contextmanager
 
 import torch
 
-_MASK = (1 << 64) - 1
+from gz.adapter import MASK, fold
+
 _thread = threading.local()
-
-
-def fold(key: int, name: int) -> int:
-    """One more name folded into a stream's key: SplitMix64's finalizer, as in csrc/rng.h."""
-    z = ((key ^ (name & _MASK)) + 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
 
 
 class _Batch:
     """The random numbers of one batch."""
 
     def __init__(self, epoch_seed: int, number: int):
-        self._key, self._draws = fold(epoch_seed & _MASK, number), 0
+        self._key, self._draws = fold(epoch_seed & MASK, number), 0
 
     def next(self) -> int:
         self._draws += 1
@@ -48,9 +41,14 @@ def batch_seed(epoch_seed: int, number: int) -> Iterator[None]:
         _thread.batch = before
 
 
+def in_batch() -> bool:
+    """Whether this thread makes a batch of an epoch."""
+    return getattr(_thread, "batch", None) is not None
+
+
 def draw_rng_seed() -> int:
     """A new 64-bit rng_seed: of the batch being made, else from torch's generator."""
     batch = getattr(_thread, "batch", None)
     if batch is not None:
         return batch.next()
-    return int(torch.empty((), dtype=torch.int64).random_()) & _MASK
+    return int(torch.empty((), dtype=torch.int64).random_()) & MASK

@@ -1,9 +1,7 @@
-"""Rows of tensors and of store columns, copied by the engine into memory that is used again or shared."""
+"""Tensors as PyG and the engine want them."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,27 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.loader.utils import index_select
 
-import gz
-from gz import _engine
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    return getattr(torch, name)
-
-
-def in_worker() -> bool:
-    return torch.utils.data.get_worker_info() is not None
-
-
-def empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Memory for a result: shared memory in a worker, so that it travels without a copy; else pooled."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes == 0:
-        return torch.empty(shape, dtype=dtype)
-    if in_worker():
-        storage = torch.UntypedStorage._new_shared(nbytes)
-        return torch.empty(0, dtype=dtype).set_(storage, 0, shape)  # type: ignore[call-overload]
-    return torch.from_numpy(_engine.empty(nbytes)).view(dtype).view(shape)
+from gz.adapter import empty, take_rows
 
 
 def stack(row: Tensor, col: Tensor) -> Tensor:
@@ -43,10 +21,6 @@ def stack(row: Tensor, col: Tensor) -> Tensor:
     np.copyto(out.numpy()[0], row.numpy())
     np.copyto(out.numpy()[1], col.numpy())
     return out
-
-
-def as_numpy_ids(index: Tensor) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return index.detach().to("cpu", torch.int64).contiguous().view(-1).numpy()
 
 
 def take(value: Any, index: Tensor, dim: int = 0) -> Any:
@@ -63,65 +37,8 @@ def take(value: Any, index: Tensor, dim: int = 0) -> Any:
         and value.is_contiguous()
         and value.numel() > 0
     ):
-        shape = (index.numel(), *value.shape[1:])
-        out = empty(shape, value.dtype)
-        if out.numel():
-            _engine.gather_array(_bytes(value), as_numpy_ids(index), _bytes(out))
-        return out
+        return take_rows(value, index)
     return index_select(value, index, dim)
-
-
-def _bytes(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """The same memory as ``[rows, bytes per row]``, whatever the dtype."""
-    return tensor.reshape(tensor.shape[0], -1).view(torch.uint8).numpy()
-
-
-class Mapped:
-    """A column of a store as a tensor over the mapped file. Pickles by path, so workers map it themselves."""
-
-    def __init__(self, column: gz.FeatureStore):
-        self.column = column
-        self._tensor: Tensor | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Mapped, (self.column,)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return torch_dtype(self.column.dtype)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.column.shape
-
-    @property
-    def tensor(self) -> Tensor:
-        """All of it, without a copy; nothing is read until it is touched."""
-        if self._tensor is None:
-            self._tensor = from_numpy(self.column.get_tensor(), self.column.dtype)
-        return self._tensor
-
-    def take(self, rows: Tensor) -> Tensor:
-        if self._tensor is not None and self._tensor._version:  # written to since: this process's own copy
-            return take(self._tensor, rows)
-        out = empty((rows.numel(), *self.shape[1:]), self.dtype)
-        if out.numel():
-            target = (
-                out.view(torch.int16).numpy().view(np.uint16) if self.dtype is torch.bfloat16 else out.numpy()
-            )
-            self.column.gather(as_numpy_ids(rows), out=target)
-        return out
-
-
-def from_numpy(array: np.ndarray[Any, Any], dtype: str) -> Tensor:
-    """A tensor over the same memory. bfloat16 arrives as the uint16 numpy shows it as."""
-    with (
-        warnings.catch_warnings()
-    ):  # read-only mappings (strict overcommit): torch has no such thing and warns
-        warnings.filterwarnings("ignore", message=".*not writable")
-        if dtype == "bfloat16":
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-        return torch.from_numpy(array)
 
 
 def ordered_int64(times: Tensor) -> Tensor:

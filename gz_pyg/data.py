@@ -1,201 +1,52 @@
-"""What `gz_pyg.load` returns: a (FeatureStore, GraphStore) pair that reads like a Data or HeteroData."""
+"""What `gz_pyg.load` returns: a PyG graph whose attributes lie in the files of a store."""
 
 from __future__ import annotations
 
-import base64
-import io
+import copy
+import itertools
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import N_KEYS
 
 import gz
-from gz._ram import check_fits
+from gz.adapter import check_fits
+from gz_pyg._source.subgraph import subgraph_of_data, subgraph_of_hetero_data
+from gz_pyg._store import edge_facts
+from gz_pyg._store.open import fill_data, fill_hetero_data, open_store
+from gz_pyg._store.overlay import Overlay, raw_items
+from gz_pyg._store.storage import StoredEdges, StoredNodes
+from gz_pyg._store.stored import Stored, StoredColumn, StoredEdgeIndex
 from gz_pyg.feature_store import FeatureStore
 from gz_pyg.graph_store import GraphStore
-from gz_pyg.views import MASKS, EdgeView, NodeView
-
-META = "pyg"  # store.json's meta entry with what is neither a node's nor an edge's
 
 
-class StoreData(tuple):  # type: ignore[type-arg]
-    """A store as PyG sees it: a pair for the loaders, attributes for the script.
-
-    Nothing is read before it is asked for: ``x`` is a tensor over the mapped file. Pickles by path.
-    """
-
-    feature_store: FeatureStore
-    graph_store: GraphStore
-
-    def __new__(cls, feature_store: FeatureStore, graph_store: GraphStore) -> StoreData:
-        self = super().__new__(cls, (feature_store, graph_store))
-        self.feature_store, self.graph_store = feature_store, graph_store
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StoreData, (self.feature_store, self.graph_store)
+class StoreGraph:
+    """What a ``StoreData`` and a ``StoreHeteroData`` have besides what PyG's classes have."""
 
     @property
     def store(self) -> gz.Store:
-        return self.feature_store.store
+        if "_gz" not in self.__dict__:
+            raise AttributeError("made out of several graphs, this one is of no store")
+        return self.__dict__["_gz"]
 
-    def _key(self, t: Any) -> Any:
-        """A type as PyG names it: None where there is only one."""
-        return None if self.store.is_homogeneous else t
+    @property
+    def feature_store(self) -> FeatureStore:
+        """The attributes behind PyG's interface for remote backends; what is written to either is in both."""
+        return FeatureStore(self)  # type: ignore[arg-type]
 
-    # ---- counts and types ----
+    @property
+    def graph_store(self) -> GraphStore:
+        """The edges behind PyG's interface; PyG's own loaders take ``(feature_store, graph_store)``."""
+        return GraphStore(self)  # type: ignore[arg-type]
 
     @property
     def is_hetero(self) -> bool:
-        return not self.store.is_homogeneous
-
-    @property
-    def node_types(self) -> list[str]:
-        return self.store.node_types
-
-    @property
-    def edge_types(self) -> list[tuple[str, str, str]]:
-        return self.store.edge_types
-
-    @property
-    def _types(self) -> list[Any]:
-        return [*self.node_types, *self.edge_types]
-
-    def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
-        return self.node_types, self.edge_types
-
-    @property
-    def num_nodes(self) -> int:
-        return self.store.num_nodes()
-
-    @property
-    def num_edges(self) -> int:
-        return self.store.num_edges()
-
-    @property
-    def num_node_types(self) -> int:
-        return len(self.node_types)
-
-    @property
-    def num_edge_types(self) -> int:
-        return len(self.edge_types)
-
-    @property
-    def num_nodes_dict(self) -> dict[str, int]:
-        return {t: self.store.num_nodes(t) for t in self.node_types}
-
-    @property
-    def num_node_features(self) -> Any:
-        if self.is_hetero:
-            return {t: self[t].num_features for t in self.node_types}
-        return self._only_node.num_features
-
-    num_features = num_node_features
-
-    @property
-    def num_edge_features(self) -> Any:
-        if self.is_hetero:
-            return {t: self[t].num_edge_features for t in self.edge_types}
-        return self[self.edge_types[0]].num_edge_features
-
-    @property
-    def num_classes(self) -> int:
-        """One more than the largest label. Reads ``y``."""
-        if not self.is_hetero:
-            return self._only_node.num_classes
-        found = [self[t].num_classes for t in self.node_types if "y" in self[t]]
-        if len(found) != 1:
-            raise AttributeError(f"{len(found)} node types have labels; ask data[node_type].num_classes")
-        return found[0]
-
-    # ---- contents ----
-
-    @property
-    def _only_node(self) -> NodeView:
-        return NodeView(self, self.node_types[0])
-
-    def _extras(self) -> dict[str, Any]:
-        if "_extra" not in self.__dict__:
-            text = self.store.manifest.meta.get(META)
-            self._extra = decode_extras(text) if text else {}
-        return self._extra
-
-    def _counts_nodes(self, t: str) -> bool:
-        """Whether the graph that was saved had ``num_nodes`` among its attributes."""
-        return ((t, "num_nodes") if self.is_hetero else "num_nodes") in self._extras()
-
-    def keys(self) -> list[str]:
-        """Names of what the store holds."""
-        names: dict[str, None] = {}
-        for t in self._types:
-            names |= dict.fromkeys(self[t].keys())
-        return [*names, *(k for k in self._extras() if isinstance(k, str))]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.keys() or (isinstance(name, str) and name in MASKS and self._has_split(name))
-
-    def _has_split(self, mask: str) -> bool:
-        return not self.is_hetero and self._only_node._split_of(mask) is not None
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, (int, slice)):
-            return super().__getitem__(key)
-        if isinstance(key, tuple):
-            return EdgeView(self, self._edge_type(key))
-        if key in self.node_types and (self.is_hetero or key not in self._only_node):
-            return NodeView(self, key)
-        try:
-            return getattr(self, key)
-        except AttributeError as e:
-            raise KeyError(str(e)) from None
-
-    def _edge_type(self, key: tuple[str, ...]) -> tuple[str, str, str]:
-        if len(key) == 3:
-            fits = [t for t in self.edge_types if t == key]
-        else:
-            fits = [t for t in self.edge_types if (t[0], t[2]) == key or key == (t[1],)]
-        if len(fits) != 1:
-            raise KeyError(f"{key} names {len(fits)} edge types; there are {self.edge_types}")
-        return fits[0]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in self._extras():
-            return self._extras()[name]
-        if not self.is_hetero:
-            for view in (self._only_node, EdgeView(self, self.edge_types[0])):
-                if name in view or name == "edge_index":
-                    return (
-                        getattr(view, name) if name != "edge_index" else self[self.edge_types[0]].edge_index
-                    )
-            return getattr(self._only_node, name)
-        if name.endswith("_dict"):
-            found = {t: getattr(self[t], name[:-5]) for t in self._types if name[:-5] in self[t]}
-            if name == "edge_index_dict":
-                found = {t: self[t].edge_index for t in self.edge_types}
-            if found:
-                return found
-        if name.startswith("to_") or name in ("coalesce", "subgraph"):
-            raise AttributeError(
-                f"a store is not changed in place; `gz ingest` offers what {name!r} would do, offline"
-            )
-        raise AttributeError(
-            f"no {name!r}; the store has {self.keys()}, and data[node_type].{name} may exist"
-        )
-
-    def collect(self, name: str) -> dict[Any, Tensor]:
-        return {t: getattr(self[t], name) for t in self._types if name in self[t]}
-
-    def get_idx_split(self, node_type: str | None = None) -> dict[str, Any]:
-        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them; by node type if several."""
-        if self.is_hetero and node_type is None:
-            by_type = {t: self[t].get_idx_split() for t in self.node_types}
-            names = dict.fromkeys(n for splits in by_type.values() for n in splits)
-            return {n: {t: s[n] for t, s in by_type.items() if n in s} for n in names}
-        return NodeView(self, node_type or self.node_types[0]).get_idx_split()
+        return isinstance(self, HeteroData)
 
     def get_edge_split(self) -> dict[str, dict[str, Any]]:
         """Edges by split as OGB's link-prediction datasets give them.
@@ -216,19 +67,69 @@ class StoreData(tuple):  # type: ignore[type-arg]
             for name in self.store.edge_splits
         }
 
+    # ---- copies and devices: what PyG does, without reading files for it ----
+
+    def _on_each(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        for storage in self.stores:  # type: ignore[attr-defined]
+            getattr(storage, name)(*args, **kwargs)
+        return self
+
+    def to(self, device: Any, *args: str, non_blocking: bool = False) -> Any:
+        """As PyG's. What lies in files stays there: mini-batches bring these attributes on the device."""
+        return self._on_each("to", device, *args, non_blocking=non_blocking)
+
+    def cpu(self, *args: str) -> Any:
+        return self._on_each("cpu", *args)
+
+    def cuda(self, device: Any = None, *args: str, non_blocking: bool = False) -> Any:
+        return self._on_each("cuda", device, *args, non_blocking=non_blocking)
+
+    def pin_memory(self, *args: str) -> Any:
+        return self._on_each("pin_memory", *args)
+
+    def contiguous(self, *args: str) -> Any:
+        return self._on_each("contiguous", *args)
+
+    def share_memory_(self, *args: str) -> Any:
+        return self._on_each("share_memory_", *args)
+
+    def clone(self, *args: str) -> Any:
+        """As PyG's. What lies in files is mapped anew: writes to the one are not seen in the other."""
+        out: Any = copy.copy(self)
+        store: Any = copy.deepcopy(self.__dict__.get("_gz"))
+        for storage in out.stores:
+            for name, value in raw_items(storage):
+                if args and name not in args:
+                    continue
+                if isinstance(value, Stored):
+                    storage._mapping.keep(name, value.fresh(store))
+                elif isinstance(value, Tensor):
+                    storage[name] = value.clone()
+                else:
+                    storage[name] = copy.deepcopy(value)
+        return out
+
     def validate(self, raise_on_error: bool = True) -> bool:
-        """Opens every file and checks that the counts agree. `gz verify` reads all of it."""
+        """As PyG's. Edges that lie in files are not read: the files say how many nodes they are among.
+
+        ``gz verify`` reads all of them.
+        """
+        written: Any = copy.copy(self)
         try:
-            for t in self.edge_types:
-                self.store.graph(t)
-            for t in self._types:
-                for name in self.feature_store._names(t):
-                    self.feature_store._column(t, name)
+            for storage in written.stores:
+                for name, value in raw_items(storage):
+                    if isinstance(value, StoredEdgeIndex) and not value.version:
+                        _ = value.graph
+                        del storage[name]
+                    elif isinstance(value, StoredColumn):
+                        _ = value.shape
         except (ValueError, OSError):
             if raise_on_error:
                 raise
             return False
-        return True
+        return super(StoreGraph, written).validate(raise_on_error)  # type: ignore[misc]
+
+    # ---- all of it ----
 
     def to_data(self) -> Data | HeteroData:
         """All of it in memory, as an ordinary PyG object. The splits of a store become masks.
@@ -236,79 +137,149 @@ class StoreData(tuple):  # type: ignore[type-arg]
         Raises:
             MemoryError: it would not fit into the memory that is free.
         """
-        edges = [self.store.num_edges(t) for t in self.edge_types]
-        columns = [self.store.feature(n, t) for t in self._types for n in self.feature_store._names(t)]
+        hetero = isinstance(self, HeteroData)
+        parts: list[tuple[Any, Any]] = (
+            [*self.node_items(), *self.edge_items(), (None, self._global_store)]
+            if isinstance(self, HeteroData)
+            else [(None, self._store)]  # type: ignore[attr-defined]
+        )
+        stored = [v for _, storage in parts for _, v in raw_items(storage) if isinstance(v, Stored)]
+        edges = [v.num_edges for v in stored if isinstance(v, StoredEdgeIndex)]
         check_fits(
-            sum(c.nbytes for c in columns)
+            sum(v.nbytes for v in stored if isinstance(v, StoredColumn))
             + 16 * sum(edges)
             + 4 * 8 * max(edges, default=0),  # while the edges of a type are put in order
             f"{self.store.path}: the whole graph",
             "use it where it lies, with gz_pyg's loaders",
         )
-        if self.is_hetero:
-            out: Any = HeteroData()
-            for t in self.node_types:
-                out[t].num_nodes = self.store.num_nodes(t)
-        else:
-            out = Data(num_nodes=self.num_nodes)
-        for t in self._types:
-            part = out[t] if self.is_hetero else out
-            if isinstance(t, tuple):
-                part.edge_index = self[t].edge_index
-            for name in self.feature_store._names(t):
-                part[name] = getattr(self[t], name).clone()
-            if not isinstance(t, tuple):
-                for mask in MASKS:
-                    if mask not in part and self[t]._split_of(mask) is not None:
-                        part[mask] = getattr(self[t], mask)
-        for key, value in self._extras().items():
-            if isinstance(key, tuple):
-                out[key[0] if self.is_hetero else None][key[1]] = value
-            else:
-                out[key] = value
+        out: Any = HeteroData() if hetero else Data()
+        for t, storage in parts:
+            part = out if t is None else out[t]
+            for name, value in raw_items(storage):
+                part[name] = value.in_memory() if isinstance(value, Stored) else value
+            if isinstance(storage, StoredNodes) and (N_KEYS | {"num_nodes"}).isdisjoint(storage.keys()):
+                part.num_nodes = storage.num_nodes
+            if isinstance(storage._mapping, Overlay):
+                for name, mask in storage._mapping.masks().items():
+                    part[name] = mask.clone()
         return out
 
     to_memory = to_data
 
     def __repr__(self) -> str:
-        if not self.is_hetero:
-            parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
-            parts += [
-                f"{n}={_size(self.feature_store._column(t, n))}"
-                for t in self._types
-                for n in self.feature_store._names(t)
-            ]
-            return f"StoreData({self.store.path!r}, {', '.join(parts)})"
-        lines = [f"StoreData({self.store.path!r},"]
-        for t in self._types:
-            count = (
-                f"num_edges={self.store.num_edges(t)}"
-                if isinstance(t, tuple)
-                else f"num_nodes={self.store.num_nodes(t)}"
-            )
-            parts = [
-                count,
-                *(f"{n}={_size(self.feature_store._column(t, n))}" for n in self.feature_store._names(t)),
-            ]
-            lines.append(f"  {t}={{ {', '.join(parts)} }},")
-        return "\n".join([*lines, ")"])
+        if "_gz" not in self.__dict__:  # made by PyG out of others
+            return super().__repr__()
+        name, path = self.__class__.__name__, self.store.path
+        if isinstance(self, HeteroData):
+            parts = [(t, s) for t, s in (*self.node_items(), *self.edge_items())]
+            lines = [f"  {t}={{ {_listing(s)} }}," for t, s in parts]
+            graph = _listing(self._global_store)
+            return "\n".join([f"{name}({path!r},", *([f"  {graph},"] if graph else []), *lines, ")"])
+        return f"{name}({path!r}, {_listing(self._store)})"  # type: ignore[attr-defined]
 
 
-def _size(column: Any) -> list[int]:
-    return list(column.shape)
+class StoreData(StoreGraph, Data):
+    """A homogeneous graph of a store as a PyG ``Data``.
+
+    Nothing is read before it is used: ``x`` is a tensor over the mapped file. What is written stays in this
+    process, over the store; samplers, loaders and their workers, copies, pickles and ``gz_pyg.save`` see it.
+    """
+
+    def __init__(self, store: gz.Store | None = None, **kwargs: Any):
+        Data.__init__(self)
+        if store is not None:
+            self.__dict__["_gz"] = store
+            fill_data(self, store)
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+
+    @property
+    def node_types(self) -> list[str]:
+        return self.store.node_types
+
+    @property
+    def edge_types(self) -> list[tuple[str, str, str]]:
+        return self.store.edge_types
+
+    def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        return self.node_types, self.edge_types
+
+    def subgraph(self, subset: Tensor) -> Any:
+        """As PyG's, without reading the other edges."""
+        return subgraph_of_data(self, subset)
+
+    def get_idx_split(self) -> dict[str, Any]:
+        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them."""
+        return self._store.get_idx_split()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._store  # masks of stored splits too
 
 
-def encode_extras(extras: dict[Any, Any]) -> str:
-    buffer = io.BytesIO()
-    torch.save(extras, buffer)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+class StoreHeteroData(StoreGraph, HeteroData):
+    """A heterogeneous graph of a store as a PyG ``HeteroData``; see ``StoreData``."""
+
+    def __init__(self, store: gz.Store | None = None, **kwargs: Any):
+        HeteroData.__init__(self, **kwargs)
+        if store is not None:
+            self.__dict__["_gz"] = store
+            fill_hetero_data(self, store)
+
+    @property
+    def num_classes(self) -> int:
+        """One more than the largest label of the node type that has labels. Reads ``y``."""
+        if "num_classes" in self._global_store:
+            return self._global_store["num_classes"]
+        found = [s.num_classes for s in self.node_stores if "y" in s]
+        if len(found) != 1:
+            raise AttributeError(f"{len(found)} node types have labels; ask data[node_type].num_classes")
+        return found[0]
+
+    def subgraph(self, subset_dict: dict[str, Tensor]) -> Any:
+        """As PyG's, without reading the other edges."""
+        return subgraph_of_hetero_data(self, subset_dict)
+
+    def is_undirected(self) -> bool:
+        """As PyG's, over all types together, without bringing stored edges into memory."""
+        return edge_facts.all_undirected(self._all_edges())
+
+    def has_isolated_nodes(self) -> bool:
+        """As PyG's, over all types together; takes a byte a node."""
+        return not edge_facts.all_connected(int(self.num_nodes or 0), self._all_edges())
+
+    def _all_edges(self) -> Iterator[tuple[Any, Any]]:
+        """Ends of edges, some at a time, with the nodes of all types numbered one type after the other."""
+        counts = [int(self[t].num_nodes or 0) for t in self.node_types]
+        first = dict(zip(self.node_types, itertools.accumulate([0, *counts]), strict=False))
+        for e, storage in self.edge_items():
+            stored = storage.stored_edges() if isinstance(storage, StoredEdges) else None
+            if stored is not None:
+                found: Any = edge_facts.pieces(stored)
+            else:
+                found = [tuple(storage.edge_index.cpu().numpy())] if "edge_index" in storage else []
+            for src, dst in found:
+                yield src + first[e[0]], dst + first[e[2]]
+
+    def get_idx_split(self, node_type: str | None = None) -> dict[str, Any]:
+        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them; by node type if several."""
+        if node_type is not None:
+            return self[node_type].get_idx_split()
+        by_type = {t: s.get_idx_split() for t, s in self.node_items() if isinstance(s, StoredNodes)}
+        names = dict.fromkeys(n for splits in by_type.values() for n in splits)
+        return {n: {t: s[n] for t, s in by_type.items() if n in s} for n in names}
 
 
-def decode_extras(text: str) -> dict[Any, Any]:
-    return torch.load(io.BytesIO(base64.b64decode(text)), weights_only=True)
+def _listing(storage: Any) -> str:
+    count = f"num_nodes={storage.num_nodes}" if isinstance(storage, StoredNodes) else ""
+    items = [(k, v) for k, v in raw_items(storage) if not (count and k == "num_nodes")]
+    return ", ".join([*([count] if count else []), *(f"{k}={_size(v)}" for k, v in items)])
 
 
-def load(path: str | os.PathLike[str] | gz.Store, cache: str | int = "auto") -> StoreData:
+def _size(value: Any) -> Any:
+    return list(value.shape) if isinstance(value, (Tensor, Stored)) and len(value.shape) else value
+
+
+def load(path: str | os.PathLike[str] | gz.Store, cache: str | int = "auto") -> StoreData | StoreHeteroData:
     """Opens a store for PyG, at once, at any size.
 
     Args:
@@ -316,30 +287,10 @@ def load(path: str | os.PathLike[str] | gz.Store, cache: str | int = "auto") -> 
         cache: as in ``gz.open``: memory for rows of columns that do not fit into it.
 
     Returns:
-        A tuple ``(FeatureStore, GraphStore)`` for the loaders, of PyG or of gz_pyg, which also answers what
-        scripts ask of ``Data`` and ``HeteroData``: ``num_nodes``, ``x``, ``y``, ``train_mask``,
-        ``data["paper"].x``, ``metadata()``, ``get_idx_split()``, ...
+        A PyG ``Data``, or ``HeteroData`` where there are several types, whose attributes lie in the files:
+        for gz_pyg's loaders, and for what scripts ask of one; with ``get_idx_split()``, ``num_classes`` and
+        ``to_data()`` besides. PyG's own loaders take it too, in memory, or as the pair
+        ``(data.feature_store, data.graph_store)``.
     """
-    store = path if isinstance(path, gz.Store) else gz.open(path, cache)
-    return StoreData(FeatureStore(store), GraphStore(store))
-
-
-def resolve(data: Any) -> Any:
-    """What a loader is given, as what it works on: paths are opened, a gz pair is made whole again."""
-    if isinstance(data, (str, os.PathLike, gz.Store)):
-        return load(data)
-    if isinstance(data, (StoreData, Data, HeteroData)):
-        return data
-    if isinstance(data, (list, tuple)) and len(data) == 2:
-        first, second = data
-        if (
-            isinstance(first, FeatureStore)
-            and isinstance(second, GraphStore)
-            and first.store.path == second.store.path
-        ):
-            return StoreData(first, second)
-        return tuple(data)
-    raise ValueError(
-        f"data is a {type(data).__name__}; give the path of a store, gz_pyg.load(...), a Data, a HeteroData "
-        f"or a (FeatureStore, GraphStore) pair"
-    )
+    store = open_store(path, cache)
+    return StoreData(store) if store.is_homogeneous else StoreHeteroData(store)

@@ -1,4 +1,4 @@
-"""GraphStore: a store's topologies behind PyG's interface."""
+"""GraphStore: the edges of a loaded store behind PyG's interface for remote backends."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import EdgeAttr
+from torch_geometric.data import Data, EdgeAttr, HeteroData
 from torch_geometric.data import GraphStore as PyGGraphStore
 from torch_geometric.data.graph_store import EdgeLayout
 
 import gz
-from gz.manifest import EdgeType
+from gz_pyg._edges import ArrayEdges, by_id
+from gz_pyg._store.open import graph_of, open_store, store_of
+from gz_pyg._store.overlay import raw
+from gz_pyg._store.stored import StoredEdgeIndex
 
 
 class GraphStore(PyGGraphStore):
@@ -23,147 +26,144 @@ class GraphStore(PyGGraphStore):
     (8 bytes an edge). gz_pyg's loaders sample the files themselves and never ask for it.
 
     Args:
-        store: a ``gz.Store``, or the path of one.
+        store: what ``gz_pyg.load`` returns, which then shares what is written to either; or the path of a
+            store, or a ``gz.Store``.
     """
 
-    def __init__(self, store: gz.Store | str | os.PathLike[str]):
+    def __init__(self, store: Data | HeteroData | gz.Store | str | os.PathLike[str]):
         super().__init__()
-        self._store = store if isinstance(store, gz.Store) else gz.open(store)
+        self._graph = store if isinstance(store, (Data, HeteroData)) else graph_of(open_store(store))
+
+    @property
+    def graph(self) -> Data | HeteroData:
+        return self._graph
 
     @property
     def store(self) -> gz.Store:
-        return self._store
+        return store_of(self._graph)
 
     def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self._store.path!r})"
+        return f"{self.__class__.__name__}({self.store.path!r})"
 
-    def _type(self, edge_type: Any) -> EdgeType:
-        if edge_type is None:
-            if not self._store.is_homogeneous:
-                raise KeyError(f"name an edge type; the store has {self._store.edge_types}")
-            return self._store.edge_types[0]
-        found = [t for t in self._store.edge_types if t == tuple(edge_type)]
-        if not found:
-            raise KeyError(f"no edge type {edge_type!r}; the store has {self._store.edge_types}")
-        return found[0]
+    def _parts(self) -> dict[Any, Any]:
+        """Storages by edge type; None for that of a homogeneous graph."""
+        return {None: self._graph._store} if isinstance(self._graph, Data) else dict(self._graph.edge_items())
 
-    def _key(self, t: EdgeType) -> EdgeType | None:
-        return None if self._store.is_homogeneous else t
+    def _part(self, edge_type: Any) -> tuple[Any, Any]:
+        parts = self._parts()
+        key = None if edge_type is None else tuple(edge_type)
+        if key not in parts:
+            what = "name an edge type" if key is None else f"no edge type {edge_type!r}"
+            raise KeyError(f"{what}; there are {[*parts]}")
+        return key, parts[key]
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
         out = []
-        for entry in self._store.manifest.edges:
-            size = (self._store.num_nodes(entry.type[0]), self._store.num_nodes(entry.type[2]))
-            if entry.in_file is not None:
-                out.append(EdgeAttr(self._key(entry.type), "csc", size=size))
-            if entry.out_file is not None:
-                out.append(EdgeAttr(self._key(entry.type), "csr", size=size))
+        for key, storage in self._parts().items():
+            edges = raw(storage, "edge_index")
+            layouts = []
+            if isinstance(edges, StoredEdgeIndex) and not edges.version:
+                entry = edges.store.manifest.edge(edges.type)
+                layouts = [
+                    n for n, file in (("csc", entry.in_file), ("csr", entry.out_file)) if file is not None
+                ]
+            elif edges is not None:
+                layouts = ["coo"]
+            out += [EdgeAttr(key, layout, size=storage.size()) for layout in layouts]
         return out
 
     def _get_edge_index(self, edge_attr: EdgeAttr) -> tuple[Tensor, Tensor] | None:
-        """``(row, colptr)``, ``(rowptr, col)``, or ``(row, col)`` by edge id; None if not stored."""
+        """``(row, colptr)``, ``(rowptr, col)``, or ``(row, col)`` by edge; None if it is not kept so."""
         try:
-            t = self._type(edge_attr.edge_type)
+            _, storage = self._part(edge_attr.edge_type)
         except KeyError:
             return None
-        entry = self._store.manifest.edge(t)
+        edges = raw(storage, "edge_index")
+        if edges is None:
+            return None
         if edge_attr.layout == EdgeLayout.COO:
-            return self.edge_index(t) if entry.in_file is not None else None
+            row, col = storage.edge_index
+            return row, col
+        if not isinstance(edges, StoredEdgeIndex) or edges.version:
+            return None
+        entry = edges.store.manifest.edge(edges.type)
         file = entry.in_file if edge_attr.layout == EdgeLayout.CSC else entry.out_file
         if file is None:
             return None
-        graph = self._store.graph(t, "in" if edge_attr.layout == EdgeLayout.CSC else "out")
+        graph = edges.store.graph(edges.type, "in" if edge_attr.layout == EdgeLayout.CSC else "out")
         pointer, ids = torch.from_numpy(graph.indptr), _int64(graph.indices)
         return (ids, pointer) if edge_attr.layout == EdgeLayout.CSC else (pointer, ids)
 
     def _put_edge_index(self, edge_index: Any, edge_attr: EdgeAttr) -> bool:
-        raise NotImplementedError(
-            f"the edges of {self._store.path} are never changed; write a new store with gz.ingest"
-        )
+        """Kept over the store, in memory: from now on the edges of the type are these."""
+        first, second = (torch.as_tensor(part) for part in edge_index)
+        if edge_attr.layout == EdgeLayout.CSC:
+            second = torch.repeat_interleave(torch.arange(second.numel() - 1), second.diff())
+        elif edge_attr.layout == EdgeLayout.CSR:
+            first = torch.repeat_interleave(torch.arange(first.numel() - 1), first.diff())
+        graph: Any = self._graph
+        storage = graph._store if isinstance(graph, Data) else graph[tuple(edge_attr.edge_type)]
+        storage.edge_index = torch.stack([first, second])
+        return True
 
     def _remove_edge_index(self, edge_attr: EdgeAttr) -> bool:
-        raise NotImplementedError(
-            f"the edges of {self._store.path} are never changed; write a new store instead"
-        )
+        _, storage = self._part(edge_attr.edge_type)
+        if "edge_index" not in storage:
+            return False
+        del storage["edge_index"]
+        return True
 
-    # ---- conversions: with the permutation that makes e_id the original edge id ----
+    # ---- conversions: with the permutation that makes e_id the number of the edge in edge_index ----
 
     def csc(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
-        return self._compressed("csc", "in", edge_types)
+        return self._compressed(EdgeLayout.CSC, edge_types)
 
     def csr(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
-        return self._compressed("csr", "out", edge_types)
+        return self._compressed(EdgeLayout.CSR, edge_types)
 
     def coo(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
-        """Every edge, in the order of the edge ids: 16 bytes an edge, in memory."""
-        types = self._asked(edge_types)
-        pairs = {self._key(t): self.edge_index(t) for t in types}
+        """Every edge, in the order of ``edge_index``: 16 bytes an edge, in memory."""
+        parts = self._asked(edge_types)
+        pairs = {key: tuple(storage.edge_index) for key, storage in parts.items()}
         row, col = ({t: p[i] for t, p in pairs.items()} for i in (0, 1))
         return self._result(row, col, dict.fromkeys(pairs))
 
-    def edge_index(self, t: EdgeType) -> tuple[Tensor, Tensor]:
-        """Sources and destinations of all edges of a type, in the order of the edge ids."""
-        return self.edge_ends(t, torch.arange(self.num_edges(t)))
+    def _asked(self, edge_types: list[Any] | None) -> dict[Any, Any]:
+        if edge_types is None:
+            return {t: s for t, s in self._parts().items() if "edge_index" in s}
+        return dict(self._part(t) for t in edge_types)
 
-    def num_edges(self, t: EdgeType) -> int:
-        return self._store.num_edges(t)
-
-    def edge_ends(self, t: EdgeType, edges: Tensor) -> tuple[Tensor, Tensor]:
-        """Sources and destinations of some edges, reading only those.
-
-        ``edges`` are original ids where every stored edge has one of its own, else positions in the topology.
-        """
-        graph = self._store.graph(t)
-        positions = edges.to(torch.int64).view(-1).numpy()
-        if len(positions) and not 0 <= positions.min() <= positions.max() < graph.num_edges:
-            bad = next(int(p) for p in positions if not 0 <= p < graph.num_edges)
-            raise IndexError(f"edge {bad} is out of range: edge type {t} has {graph.num_edges} edges")
-        if graph.edge_positions is not None and len(graph.edge_positions) == graph.num_edges:
-            positions = graph.edge_positions[positions].astype(np.int64)
-        src = graph.indices[positions].astype(np.int64)
-        if len(positions) * 8 > graph.num_nodes:  # most of them: walking all lists is cheaper than searching
-            owners = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
-            dst = owners[positions]
-        else:
-            dst = np.searchsorted(graph.indptr, positions, side="right") - 1
-        return torch.from_numpy(src), torch.from_numpy(dst.astype(np.int64, copy=False))
-
-    def _asked(self, edge_types: list[Any] | None) -> list[EdgeType]:
-        return self._store.edge_types if edge_types is None else [self._type(t) for t in edge_types]
-
-    def _compressed(self, layout: str, direction: str, edge_types: list[Any] | None) -> Any:
+    def _compressed(self, layout: EdgeLayout, edge_types: list[Any] | None) -> Any:
         first: dict[Any, Any] = {}
         second: dict[Any, Any] = {}
         permutations: dict[Any, Any] = {}
-        for t in self._asked(edge_types):
-            key = self._key(t)
+        for key, storage in self._asked(edge_types).items():
             pair = self._get_edge_index(EdgeAttr(key, layout))
-            if pair is None and layout == "csr":  # only `in` is stored: group by source here
-                row, col = self.edge_index(t)
-                order = torch.argsort(row, stable=True)
-                pointer = torch.zeros(self._store.num_nodes(t[0]) + 1, dtype=torch.int64)
-                torch.cumsum(torch.bincount(row, minlength=len(pointer) - 1), 0, out=pointer[1:])
-                first[key], second[key], permutations[key] = pointer, col[order], order
+            if pair is not None:
+                first[key], second[key] = pair
+                permutations[key] = _permutation(raw(storage, "edge_index"), layout)
                 continue
-            if pair is None:
-                self._store.graph(t, direction)  # raises, saying how to ingest it
-                raise KeyError(t)
-            first[key], second[key] = pair
-            permutations[key] = self._permutation(t, direction)
+            out = layout == EdgeLayout.CSR  # not kept so: grouped here
+            edges = ArrayEdges.from_edge_index(storage.edge_index, storage.size(), out, False, str(key))
+            ids = edges.neighbours.to(torch.int64)
+            first[key], second[key] = (edges.pointer, ids) if out else (ids, edges.pointer)
+            permutations[key] = edges.permutation
         return self._result(first, second, permutations)
 
-    def _permutation(self, t: EdgeType, direction: str) -> Tensor | None:
-        graph = self._store.graph(t, direction)
-        if graph._topology.ids_are_in_rows:
-            rows = graph.edge_ids
-            ids = self._store.graph(t).edge_ids if self._store.manifest.edge(t).in_file else None
-            return None if rows is None else _int64(rows if ids is None else ids[rows])
-        return None if graph.edge_ids is None else _int64(graph.edge_ids)
-
     def _result(self, first: dict[Any, Any], second: dict[Any, Any], permutations: dict[Any, Any]) -> Any:
-        if self._store.is_homogeneous:
+        if isinstance(self._graph, Data):
             return first[None], second[None], permutations[None]
         return first, second, permutations
+
+
+def _permutation(edges: StoredEdgeIndex, layout: EdgeLayout) -> Tensor | None:
+    """Number of the edge at each position of a stored topology."""
+    ids = _int64(edges.graph.edge_ids) if by_id(edges.graph) else None
+    if layout == EdgeLayout.CSC:
+        return ids
+    rows = edges.store.graph(edges.type, "out").edge_ids  # positions in `in`
+    assert rows is not None
+    return _int64(rows) if ids is None else ids[_int64(rows)]
 
 
 def _int64(ids: Any) -> Tensor:

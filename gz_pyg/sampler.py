@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,7 +9,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch_geometric.sampler import (
-    BaseSampler,
     EdgeSamplerInput,
     HeteroSamplerOutput,
     NegativeSampling,
@@ -20,35 +18,25 @@ from torch_geometric.sampler import (
 from torch_geometric.sampler.base import DataType, NumNeighbors, SubgraphType
 from torch_geometric.typing import EdgeTypeStr
 
-from gz import _engine
-from gz_pyg._bidirectional import to_bidirectional
-from gz_pyg._links import Negatives, sample_links
+from gz import adapter
 from gz_pyg._random import draw_rng_seed
-from gz_pyg._source import Column, EdgeKey, NodeKey, make_source
-from gz_pyg._tensors import Mapped, as_numpy_ids
-from gz_pyg._times import Times
-
-_threads_set_in: int | None = None  # the worker process whose share of the threads has been set
-
-
-def share_threads() -> None:
-    """In a DataLoader worker, takes this worker's share of the threads; once per process."""
-    global _threads_set_in
-    info = torch.utils.data.get_worker_info()
-    if info is None or _threads_set_in == os.getpid():
-        return
-    share = _engine.num_threads() // info.num_workers
-    # torch has one thread in a worker unless the user asked for more (PyG: enable_multithreading).
-    _engine.set_num_threads(max(1, share, torch.get_num_threads()))
-    _threads_set_in = os.getpid()
+from gz_pyg._sampler.base import EngineSampler, share_threads
+from gz_pyg._sampler.bidirectional import to_bidirectional
+from gz_pyg._sampler.links import Negatives, sample_links
+from gz_pyg._sampler.times import Times
+from gz_pyg._source.protocol import Column, EdgeKey, NodeKey, SampleGraph, Wanted, whole
+from gz_pyg._source.resolve import as_source
 
 
-class NeighborSampler(BaseSampler):
+class NeighborSampler(EngineSampler):
     """Samples multi-hop neighbourhoods. Fits ``neighbor_sampler=`` and ``node_sampler=`` of PyG's loaders.
 
     Takes what ``torch_geometric.sampler.NeighborSampler`` takes, and needs neither pyg-lib nor torch-sparse.
     What that one refuses and this one does: weights and times on any data and together, times in any order,
     induced subgraphs of disjoint and temporal samples, backward sampling by time.
+
+    Edges, times or weights written over those of a store count from the next sample on; in a loader, from
+    the next epoch on.
 
     Args:
         data: ``Data``, ``HeteroData``, what ``gz_pyg.load`` returns, a path to a store, or any
@@ -80,8 +68,6 @@ class NeighborSampler(BaseSampler):
         directed: bool = True,
         sample_direction: Literal["forward", "backward"] = "forward",
     ):
-        from gz_pyg.data import resolve
-
         if not directed:
             subgraph_type = SubgraphType.induced
             warnings.warn(
@@ -93,29 +79,26 @@ class NeighborSampler(BaseSampler):
             raise ValueError(f"temporal_strategy is {temporal_strategy!r}; choose 'uniform' or 'last'")
         if sample_direction not in ("forward", "backward"):
             raise ValueError(f"sample_direction is {sample_direction!r}; choose 'forward' or 'backward'")
-        data = resolve(data)
-        self.data_type = DataType.from_data(data)
+        super().__init__(
+            as_source(data), Wanted(sample_direction == "backward", is_sorted, time_attr, weight_attr)
+        )
+        self.data_type = DataType.from_data(self._data_source.data)
         self.sample_direction = sample_direction
-        self._source = make_source(data, sample_direction == "backward", is_sorted, time_attr, weight_attr)
-        self._types = list(self._source.num_nodes)
-        self.num_neighbors = num_neighbors
         self.replace = replace
         self.subgraph_type = SubgraphType(subgraph_type)
-        self.disjoint = disjoint
         self.temporal_strategy = temporal_strategy
         self.keep_orig_edges = False
+        self._disjoint = disjoint
+        self._num_neighbors = _as_num_neighbors(num_neighbors)
+        self._build()
+
+    def _build(self) -> None:
+        super()._build()
         self._times = Times(self._source)
         self._negatives = Negatives(self._source.num_nodes, self._times)
-        self._columns: dict[Any, Any] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_columns": None}
+        self._fanouts = self._resolve_fanouts(self._num_neighbors)
 
     # ---- what PyG's samplers show ----
-
-    @property
-    def is_hetero(self) -> bool:
-        return self._source.is_hetero
 
     @property
     def is_temporal(self) -> bool:
@@ -128,18 +111,6 @@ class NeighborSampler(BaseSampler):
     @disjoint.setter
     def disjoint(self, disjoint: bool) -> None:
         self._disjoint = disjoint
-
-    @property
-    def node_types(self) -> list[NodeKey]:
-        return self._types
-
-    @property
-    def edge_types(self) -> list[EdgeKey]:
-        return list(self._source.edges)
-
-    @property
-    def num_nodes(self) -> Any:
-        return self._source.num_nodes if self.is_hetero else self._source.num_nodes[None]
 
     @property
     def node_time(self) -> Any:
@@ -156,14 +127,8 @@ class NeighborSampler(BaseSampler):
     def _shown(self, columns: Mapping[Any, Column]) -> Any:
         if not columns:
             return None
-        tensors = {t: c.tensor if isinstance(c, Mapped) else c for t, c in columns.items()}
+        tensors = {t: whole(c) for t, c in columns.items()}
         return tensors if self.is_hetero else tensors[None]
-
-    @property
-    def edge_permutation(self) -> Any:
-        """Original edge id by ``SamplerOutput.edge``; None where they are the same."""
-        permutations = {t: e.permutation for t, e in self._source.edges.items()}
-        return permutations if self.is_hetero else permutations[None]
 
     @property
     def num_neighbors(self) -> NumNeighbors:
@@ -171,10 +136,10 @@ class NeighborSampler(BaseSampler):
 
     @num_neighbors.setter
     def num_neighbors(self, num_neighbors: Any) -> None:
-        if not isinstance(num_neighbors, NumNeighbors):
-            num_neighbors = NumNeighbors(num_neighbors)
+        num_neighbors = _as_num_neighbors(num_neighbors)
         self._fanouts = self._resolve_fanouts(num_neighbors)
         self._num_neighbors = num_neighbors
+        self._edge_types = None
 
     def _resolve_fanouts(self, given: NumNeighbors) -> dict[EdgeKey, list[int]]:
         known = self.edge_types
@@ -208,6 +173,7 @@ class NeighborSampler(BaseSampler):
     def sample_from_nodes(
         self, inputs: NodeSamplerInput, **kwargs: Any
     ) -> SamplerOutput | HeteroSamplerOutput:
+        self._look()
         inputs = NodeSamplerInput.cast(inputs)
         t = inputs.input_type
         out = self._sample(
@@ -220,6 +186,7 @@ class NeighborSampler(BaseSampler):
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
+        self._look()
         inputs = EdgeSamplerInput.cast(inputs)
         neg_sampling = NegativeSampling.cast(neg_sampling)
         if inputs.time is not None and not self.is_temporal:
@@ -243,101 +210,106 @@ class NeighborSampler(BaseSampler):
             times = {t: self._times.of_seeds(t, s, times.get(t)) for t, s in seeds.items()}
         elif times:
             raise ValueError("the seeds have times, but the sampler was made without time_attr")
-        nodes, edges = _engine.sample(
+        found = adapter.sample(
             list(self._source.num_nodes.values()),
-            self._edge_args(),
-            [self._seed_args(t, s, times.get(t)) for t, s in seeds.items()],
+            self._engine_types(),
+            [self._engine_seeds(t, s, times.get(t)) for t, s in seeds.items()],
             replace=self.replace,
             disjoint=self.disjoint,
             last=self.temporal_strategy == "last",
             rng_seed=draw_rng_seed(),
             edge_ids=False,
         )
-        node = {t: torch.from_numpy(n[0]) for t, n in zip(self._types, nodes, strict=True)}
-        batch = None
-        if self.disjoint:
-            batch = {t: torch.from_numpy(n[1]) for t, n in zip(self._types, nodes, strict=True)}
+        nodes = dict(zip(self._types, found.nodes, strict=True))
+        node = {t: torch.from_numpy(n.ids) for t, n in nodes.items()}
+        batch = {t: torch.from_numpy(n.batch) for t, n in nodes.items()} if self.disjoint else None
+        node_counts: Any = None
+        edge_counts: Any = None
         if self.subgraph_type == SubgraphType.induced:
-            near, far, rows = self._induced(node, batch, times)
-            node_counts: Any = None
-            edge_counts: Any = None
+            row, col, edge = self._induced(node, batch, times)
         else:
-            order = self.edge_types
-            far = {t: torch.from_numpy(e[0]) for t, e in zip(order, edges, strict=True)}
-            near = {t: torch.from_numpy(e[1]) for t, e in zip(order, edges, strict=True)}
-            rows = {t: torch.from_numpy(e[2]) for t, e in zip(order, edges, strict=True)}
-            node_counts = {t: n[2] for t, n in zip(self._types, nodes, strict=True)}
-            edge_counts = {t: e[4] for t, e in zip(order, edges, strict=True)}
-        row, col = (near, far) if self.sample_direction == "backward" else (far, near)
+            row, col, edge, edge_counts = self._sampled_edges(found.edges)
+            node_counts = {t: n.per_hop for t, n in nodes.items()}
         if self.is_hetero:
-            return HeteroSamplerOutput(node, row, col, rows, batch, node_counts, edge_counts)
+            return HeteroSamplerOutput(node, row, col, edge, batch, node_counts, edge_counts)
         return SamplerOutput(
             node[None],
             row[None],
             col[None],
-            rows[None],
+            edge[None],
             None if batch is None else batch[None],
             None if node_counts is None else node_counts[None],
             None if edge_counts is None else edge_counts[None],
         )
 
-    def _seed_args(self, t: NodeKey, seed: Tensor, time: Any) -> tuple[int, Any, Any]:
-        if t not in self._source.num_nodes:
-            raise ValueError(f"no node type {t!r}; there are {self._types}")
-        return self._types.index(t), as_numpy_ids(torch.as_tensor(seed)), time
+    def _engine_types(self) -> list[adapter.SampleEdgeType]:
+        """What the engine wants to know of each edge type; made once per process."""
+        if self._edge_types is None:
+            backward = self.sample_direction == "backward"
+            self._edge_types = self._types_of(self._source, self._times, backward)
+        return self._edge_types
 
-    def _edge_args(self) -> list[tuple[Any, ...]]:
-        """What the engine wants to know of each edge type; the columns are looked up once per process."""
-        source = self._source
-        if self._columns is None:
-            self._columns = {
-                t: (
-                    _weights(source.weight.get(t)),
-                    self._times.of_edges(t),
-                    self._times.of_nodes(self._neighbour_type(t)),
+    def _types_of(self, graph: SampleGraph, times: Times, backward: bool) -> list[adapter.SampleEdgeType]:
+        found = []
+        for t, edges in graph.edges.items():
+            frontier, neighbour = _ends(t, backward)
+            found.append(
+                adapter.SampleEdgeType(
+                    edges.topology,
+                    self._types.index(frontier),
+                    self._types.index(neighbour),
+                    self._fanouts[t],
+                    weights=_weights(graph.weight.get(t)),
+                    edge_time=times.of_edges(t),
+                    node_time=times.of_nodes(neighbour),
                 )
-                for t in source.edges
-            }
-        return [
-            (
-                edges.topology,
-                self._types.index(self._frontier_type(t)),
-                self._types.index(self._neighbour_type(t)),
-                self._fanouts[t],
-                None,
-                *self._columns[t],
             )
-            for t, edges in source.edges.items()
-        ]
+        return found
 
-    def _frontier_type(self, t: EdgeKey) -> NodeKey:
-        return None if t is None else t[0 if self.sample_direction == "backward" else 2]
+    def _sampled_edges(self, found: list[adapter.SampledEdges]) -> tuple[Any, ...]:
+        """(row, col, edge, how many per hop) by edge type."""
+        edges = dict(zip(self.edge_types, found, strict=True))
+        far = {t: torch.from_numpy(e.neighbour) for t, e in edges.items()}
+        near = {t: torch.from_numpy(e.frontier) for t, e in edges.items()}
+        row, col = (near, far) if self.sample_direction == "backward" else (far, near)
+        edge = {t: torch.from_numpy(e.rows) for t, e in edges.items()}
+        return row, col, edge, {t: e.per_hop for t, e in edges.items()}
 
-    def _neighbour_type(self, t: EdgeKey) -> NodeKey:
-        return None if t is None else t[2 if self.sample_direction == "backward" else 0]
+    def _named(self, t: EdgeKey, rows: Tensor) -> Tensor:
+        """Rows of the edge columns as ``edge`` of a result has them."""
+        return rows
 
     def _induced(self, node: Any, batch: Any, times: Mapping[NodeKey, Any]) -> tuple[Any, Any, Any]:
-        near, far, rows = {}, {}, {}
+        near, far, named = {}, {}, {}
         seed_time = torch.cat([torch.from_numpy(v) for v in times.values()]) if self.is_temporal else None
+        backward = self.sample_direction == "backward"
         for t, edges in self._source.edges.items():
-            frontier, neighbour = self._frontier_type(t), self._neighbour_type(t)
-            found = _engine.induced_edges(
+            frontier, neighbour = _ends(t, backward)
+            found = adapter.induced_edges(
                 edges.topology,
                 node[frontier].numpy(),
                 node[neighbour].numpy(),
                 None if batch is None else batch[frontier].numpy(),
                 None if batch is None else batch[neighbour].numpy(),
             )
-            other, own, row = (torch.from_numpy(a) for a in found)
-            edge_time = None if self._columns is None else self._columns[t][1]
+            other, own, rows = (torch.from_numpy(a) for a in (found.neighbour, found.frontier, found.rows))
+            edge_time = self._times.of_edges(t)
             if edge_time is not None and seed_time is not None:
-                keep = torch.from_numpy(edge_time)[row] <= seed_time[batch[frontier][own]]
-                other, own, row = other[keep], own[keep], row[keep]
-            near[t], far[t], rows[t] = own, other, row
-        return near, far, rows
+                keep = torch.from_numpy(edge_time)[rows] <= seed_time[batch[frontier][own]]
+                other, own, rows = other[keep], own[keep], rows[keep]
+            near[t], far[t], named[t] = own, other, self._named(t, rows)
+        return (near, far, named) if backward else (far, near, named)
 
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}()"
+
+def _ends(t: EdgeKey, backward: bool) -> tuple[NodeKey, NodeKey]:
+    """The types of the nodes that edges are followed from, and to."""
+    if t is None:
+        return None, None
+    return (t[0], t[2]) if backward else (t[2], t[0])
+
+
+def _as_num_neighbors(given: Any) -> NumNeighbors:
+    return given if isinstance(given, NumNeighbors) else NumNeighbors(given)
 
 
 def _as_fanouts(values: Any) -> list[int]:
@@ -354,7 +326,7 @@ def _as_fanouts(values: Any) -> list[int]:
 def _weights(column: Column | None) -> Any:
     if column is None:
         return None
-    weights = (column.tensor if isinstance(column, Mapped) else column).reshape(-1)
+    weights = whole(column).reshape(-1)
     if weights.dtype not in (torch.float32, torch.float64):
         weights = weights.to(
             torch.float32 if weights.dtype in (torch.float16, torch.bfloat16) else torch.float64

@@ -6,16 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
+from torch_geometric.loader import ShaDowKHopSampler as PyGShaDowKHopSampler
 from torch_geometric.sampler import NodeSamplerInput, SamplerOutput
 
-from gz_pyg._batch import Joiner
-from gz_pyg._inputs import all_indices, input_nodes, without_lists
-from gz_pyg.data import StoreData, resolve
-from gz_pyg.sampler import NeighborSampler, share_threads
+from gz_pyg._loader.batch import Joiner
+from gz_pyg._loader.inputs import all_indices, input_nodes, without_lists
+from gz_pyg._sampler.base import share_threads
+from gz_pyg._source.resolve import as_source
+from gz_pyg.sampler import NeighborSampler
 
 
-class ShaDowKHopSampler(torch.utils.data.DataLoader):
+class ShaDowKHopSampler(PyGShaDowKHopSampler):
     """``torch_geometric.loader.ShaDowKHopSampler`` on a store, or on a ``Data`` without torch-sparse.
 
     Each node of a batch has a subgraph of its own: the nodes met in ``depth`` hops, and all edges among them
@@ -41,26 +43,28 @@ class ShaDowKHopSampler(torch.utils.data.DataLoader):
         replace: bool = False,
         **kwargs: Any,
     ):
-        data = resolve(data)
-        if not isinstance(data, Data) and not (isinstance(data, StoreData) and not data.is_hetero):
+        self._source = source = as_source(data)
+        if source.is_hetero:
             raise ValueError("ShaDowKHopSampler takes graphs with one node type and one edge type")
-        self.data, self.depth, self.num_neighbors, self.replace = data, depth, num_neighbors, replace
-        _, self.node_idx, _ = input_nodes(data, node_idx, None)
+        self.data, self.depth, self.num_neighbors, self.replace = source.data, depth, num_neighbors, replace
+        _, self.node_idx, _ = input_nodes(source, node_idx, None)
         self._sampler = NeighborSampler(
-            data, [num_neighbors] * depth, replace=replace, disjoint=True, subgraph_type="induced"
+            source, [num_neighbors] * depth, replace=replace, disjoint=True, subgraph_type="induced"
         )
-        self._join = Joiner(data, self._sampler, None)
+        self._join = Joiner(self._sampler, None)
         for name in ("dataset", "collate_fn"):  # PyTorch Lightning hands these back
             kwargs.pop(name, None)
         count = self.node_idx.numel()
-        super().__init__(all_indices(count), collate_fn=self.collate_fn, **without_lists(kwargs, count))
+        torch.utils.data.DataLoader.__init__(
+            self, all_indices(count), collate_fn=self.collate_fn, **without_lists(kwargs, count)
+        )
 
     def collate_fn(self, index: Any) -> Batch:
         """The subgraphs of the nodes at these places of ``node_idx``, as one batch."""
         share_threads()
         roots = self.node_idx[torch.as_tensor(index, dtype=torch.int64)]
         out, place = _sorted(self._sampler.sample_from_nodes(NodeSamplerInput(None, roots)))
-        joined = self._join(out)
+        joined = self._join(out, self._source)
         ptr = torch.zeros(roots.numel() + 1, dtype=torch.int64)
         torch.cumsum(torch.bincount(out.batch, minlength=roots.numel()), 0, out=ptr[1:])
         batch = Batch(batch=out.batch, ptr=ptr)

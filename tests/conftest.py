@@ -6,14 +6,21 @@ names that are unique in the whole tree.
 
 from __future__ import annotations
 
+import gc
 import os
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import waits
 from hypothesis import settings
 
 # DGL writes a settings file under $HOME and prints a notice unless it is told its backend.
 os.environ.setdefault("DGLBACKEND", "pytorch")
+# Here and in every process that a test starts, torch and DGL compute on one thread unless told otherwise:
+# over arrays this small a team only spins, and where the machine is busy it does so for minutes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SEED = int(os.environ.get("GZ_TEST_SEED", "0"))
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -33,8 +40,58 @@ settings.register_profile("soak", deadline=None, max_examples=1000, print_blob=T
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
+def pytest_addoption(parser):
+    parser.addoption("--one-case", action="store_true", help="of a test with several cases run one")
+
+
+@pytest.hookimpl(trylast=True)  # of those that -m and -k leave
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("one_case"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    # Which one is told by the name: always the same, and not the first of every test.
+    kept = {of[zlib.crc32(name.encode()) % len(of)] for name, of in cases.items()}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
 def pytest_report_header():
     return f"rng seed of the tests: {SEED}"
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.stash[FAILED] = report.failed or item.stash.get(FAILED, False)
+    return report
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left(request):
+    """A thread of gz that outlives its test fails that test, and no other."""
+    waits.forget_what_others_left()
+    yield
+    if request.node.stash[FAILED]:  # its traceback may well hold an iterator
+        return
+    for thread in waits.background():  # most are ending already
+        thread.join(1)
+    if waits.background():
+        gc.collect()
+        waits.ended(waits.background())
+
+
+@pytest.fixture
+def room_ahead(monkeypatch):
+    """The governor finds room for every batch: on a machine that is full, none would be made ahead."""
+    from gz._base import batches_ahead
+
+    governor = SimpleNamespace(room_ahead=lambda *_: True, change_ahead=batches_ahead._engine.change_ahead)
+    monkeypatch.setattr(batches_ahead, "_engine", governor)
 
 
 @pytest.fixture

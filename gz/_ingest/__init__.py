@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from typing import Any
 
-from gz._sizes import parse_memory
-
-from . import preflight
-from .fingerprint import fingerprint
-from .place import new_store
-from .progress import Progress
-from .report import IngestReport
-from .spec import Spec, load, simple
-from .store_writer import StoreWriter
+from gz._base.place import new_store, temporary_folder
+from gz._base.progress import Progress
+from gz._base.sizes import parse_memory
+from gz._ingest.layout import igb as igb_layout
+from gz._ingest.layout import lsc as lsc_layout
+from gz._ingest.layout import ogb as ogb_layout
+from gz._ingest.plan import preflight
+from gz._ingest.plan.deprecated import deprecated
+from gz._ingest.plan.describe import describe, plan_lines
+from gz._ingest.plan.fingerprint import PhaseKeys
+from gz._ingest.plan.inputs import open_inputs
+from gz._ingest.plan.spec import Spec, load, simple
+from gz._ingest.read.files import Files
+from gz._ingest.write.report import IngestReport
+from gz._ingest.write.store_writer import StoreWriter
 
 __all__ = ["IngestReport", "ingest"]
 
@@ -24,12 +31,13 @@ def ingest(
     edges: Any = None,
     features: Any = None,
     num_nodes: int | None = None,
-    ids: str = "dense",
+    ids: str | None = None,
     undirected: bool = False,
     directions: str = "in",
     keep_edge_ids: bool | None = None,
     memory: str | int = "2GB",
     *,
+    tmp: str | os.PathLike[str] | None = None,
     nodes: Any = None,
     edge_features: Any = None,
     splits: Any = None,
@@ -39,12 +47,16 @@ def ingest(
     neighbor_order: str = "id",
     delimiter: str | None = None,
     header: bool | None = None,
+    ends: Any = None,
     columns: Any = None,
     edge_columns: Any = None,
+    drop: Any = (),
+    nulls: dict[str, Any] | None = None,
     on_bad_line: str = "error",
     spec: Any = None,
     adopt: bool = False,
     overwrite: bool = False,
+    dry_run: bool = False,
     progress: bool | None = None,
     check_disk: bool = True,
     meta: dict[str, Any] | None = None,
@@ -52,47 +64,59 @@ def ingest(
     lsc: str | os.PathLike[str] | None = None,
     igb: str | os.PathLike[str] | None = None,
     split_type: str | None = None,
+    _finish: Any = None,
 ) -> IngestReport:
     """Writes a store to OUT from edges and features given as arrays, files or iterators of chunks.
 
-    After a kill the same call goes on from the last finished phase, if all inputs are files that have not
-    changed; otherwise it starts anew. A RuntimeWarning says which.
+    After an error, a kill or a full disk the same call goes on with the finished phases (a column, the edges
+    of a type, ...) whose inputs are files that have not changed. A RuntimeWarning says which.
 
     Args:
         out: the store to make, a directory that does not exist yet.
         edges: ``(src, dst)`` arrays; one array ``[2, E]`` or ``[E, 2]`` (``[2, 2]`` is read as ``[2, E]``);
-            a CSV/TSV (plain, .gz, .zst), Parquet, .npy or .npz file; a folder or a list of files; an
-            iterator of ``(src, dst)`` chunks or of dicts of columns. Further columns become edge columns.
+            a CSV/TSV (plain, .gz, .zst), Parquet, .npy or .npz file; a folder or a list of files; a frame
+            of pandas or polars, an Arrow table, anything with ``__arrow_c_stream__``; an iterator of
+            ``(src, dst)`` chunks or of dicts of columns. Further columns become edge columns.
         features: ``{name: array | file | iterator}``, aligned with node ids; or a table file, each column
             on its own.
         num_nodes: found from features and edges when not given. An id at or past it is an error.
-        ids: ``"dense"``: ids are 0 to N-1. ``"map"``: ids are any 64-bit integers or text; dense ids are
-            assigned in the order of `nodes` if given, else as first seen, and the mapping is stored.
+        ids: ``"dense"``: ids are 0 to N-1. ``"int"``: any 64-bit integers. ``"text"``: text as it stands,
+            007 is not 7. ``"map"``: integers or text, as the input has them. All but the first are numbered
+            in the order of `nodes` if given, else as first seen, and the mapping is stored. By default
+            ``"map"`` if `nodes` is given, else ``"dense"``.
         undirected: add the reverse of an edge unless it is an input edge itself; it has its edge's id and
-            columns.
+            columns. Between two node types (`spec`, `ogb`, `lsc`, `igb`) it adds an edge type
+            ``(destination, "rev_...", source)`` instead.
         directions: ``"in"``, or ``"both"`` to store the topology grouped by source as well.
         keep_edge_ids: keep the original edge ids; by default when there are edge columns.
         memory: what the ingest may take, as "2GB" or bytes. Larger edge lists are partitioned on disk.
-        nodes: the original node ids in row order, for ``ids="map"``.
+        tmp: a folder for temporary files; by default they lie beside the store.
+        nodes: the original node ids in row order; or a table of nodes (a file, ``"users.csv:id"``, a frame,
+            ``{"file": ..., "id": ..., "columns": ...}``): one column has the ids, the others are columns.
         edge_features: ``{name: array | file | iterator}`` aligned with the original order of the edges.
         splits: ``{name: node ids or mask}``.
         weight: the edge column that holds edge weights; weighted sampling and walks follow it.
         self_loops: ``"keep"``, ``"remove"``, or ``"add"`` (one for every node that has none).
         coalesce: of several edges with the same ends keep the first.
         neighbor_order: neighbours by ``"id"``, or in the order of the ``"input"``.
-        delimiter, header, columns, edge_columns: for tables, found out when not given; `columns` names the
-            two id columns (or gives their positions from 0), `edge_columns` those to keep, as names or
-            ``{name: dtype}``.
+        delimiter, header: of text tables, found out when not given.
+        ends: the two columns of a table of edges that are the ends, by name or by position from 0, where
+            their names do not tell.
+        columns: the columns to keep, besides ids and ends, of the table of edges and of that of nodes: names,
+            or ``{name: dtype}``; all when not given.
+        drop: columns of tables to leave out.
+        nulls: ``{column: value}``, what stands for a missing value; otherwise one is an error.
         on_bad_line: ``"error"``, or ``"skip"`` to leave bad lines out and count them.
         spec: a TOML file or a dict for heterogeneous graphs and many files (docs/ingest.md).
         adopt: use .npy features where they lie instead of copying them.
-        overwrite: replace OUT if it exists. The old store stays until the new one is complete.
-        progress: show progress; by default when stderr is a terminal.
+        overwrite: replace OUT if it is a store that holds no other files. The old store stays until the new
+            one is complete.
+        dry_run: open and check the inputs, write nothing, and return a report with the plan.
+        progress: show the plan and progress; by default when stderr is a terminal.
         check_disk: refuse, before anything is written, when the disk has not the room this will need.
         meta: anything that JSON can hold; kept in store.json under the key "meta".
         ogb, lsc, igb: a dataset folder as downloaded, instead of edges and features: of OGB's node- and
-            link-prediction datasets, of MAG240M, of IGB (docs/datasets.md). Between two node types
-            `undirected` adds an edge type ``(destination, "rev_...", source)``.
+            link-prediction datasets, of MAG240M, of IGB (docs/datasets.md).
         split_type: which folder of an OGB dataset's ``split/`` to take; by default the one that OGB takes.
 
     Returns:
@@ -102,6 +126,9 @@ def ingest(
         gz.InputError: the input is wrong; the message names the file, the line or row, and the value.
     """
     start = time.monotonic()
+    if edge_columns is not None:
+        deprecated("edge_columns=", "columns=, and what columns= was, ends=,")
+        ends, columns = columns if ends is None else ends, edge_columns
     options = {
         "undirected": undirected,
         "directions": directions,
@@ -113,12 +140,14 @@ def ingest(
         "neighbor_order": neighbor_order,
         "delimiter": delimiter,
         "header": header,
+        "ends": ends,
         "columns": columns,
-        "edge_columns": edge_columns,
         "on_bad_line": on_bad_line,
+        "drop": [drop] if isinstance(drop, str) else list(drop),
+        "nulls": dict(nulls or {}),
     }
     budget = parse_memory(memory)
-    plan: Spec
+    tmp = temporary_folder(tmp)
     sources = {"spec": spec, "ogb": ogb, "lsc": lsc, "igb": igb}
     named = [name for name, value in sources.items() if value is not None]
     given = edges is not None or features is not None or num_nodes is not None or nodes is not None
@@ -126,36 +155,35 @@ def ingest(
         raise ValueError(f"give either {named[0]}= or {(named[1:] or ['edges', 'features'])[0]}=, not both")
     if split_type is not None and ogb is None:
         raise ValueError("split_type= goes with ogb=, the folder of an OGB dataset")
-    if named and named != ["spec"] and ids != "dense":
+    if named and named != ["spec"] and ids not in (None, "dense"):
         raise ValueError(f"ids={ids!r} does not go with {named[0]}=: ids of dataset folders are dense")
-    if spec is not None:
-        plan = load(spec, options, ids)
-    elif ogb is not None:
-        from . import ogb as ogb_layout
-
-        plan = ogb_layout.plan(ogb, options, split_type, budget)
-    elif lsc is not None:
-        from . import lsc as lsc_layout
-
-        plan = lsc_layout.plan(lsc, options, budget)
-    elif igb is not None:
-        from . import igb as igb_layout
-
-        plan = igb_layout.plan(igb, options)
-    else:
-        plan = simple(edges, features, num_nodes, splits, nodes, ids, options)
-    plan.meta |= meta or {}
-    plan.check()
-    show = Progress(progress)
-    try:
-        with new_store(out, overwrite, fingerprint(plan, adopt)) as work:
+    with Files() as files, closing(Progress(progress)) as show:
+        plan: Spec
+        if spec is not None:
+            plan = load(spec, options, ids, files)
+        elif ogb is not None:
+            plan = ogb_layout.plan(ogb, options, split_type, budget, files)
+        elif lsc is not None:
+            plan = lsc_layout.plan(lsc, options, budget, files)
+        elif igb is not None:
+            plan = igb_layout.plan(igb, options, files)
+        else:
+            plan = simple(edges, features, num_nodes, splits, nodes, ids, options, files)
+        plan.meta |= meta or {}
+        plan.finish = _finish
+        plan.settle()
+        plan.check()
+        if dry_run:
+            report = IngestReport(os.path.abspath(out), {}, {}, notes=plan.notes)
+            report.plan = describe(open_inputs(plan, adopt))
+            return report
+        with new_store(out, overwrite, PhaseKeys(plan)) as work:
+            inputs = open_inputs(plan, adopt)
+            show.say(plan_lines(describe(inputs)))
             if check_disk:
-                work.keep = work.resumed  # no reason to lose what is done
-                preflight.check_disk(plan, budget, adopt, work.folder.parent, work.journal.finished_bytes())
-                work.keep = False
-            report = StoreWriter(plan, work.journal, budget, adopt, show).run()
-    finally:
-        show.close()
+                done = work.journal.finished_bytes()
+                preflight.check_disk(inputs, budget, work.folder.parent, done, tmp)
+            report = StoreWriter(inputs, work.journal, budget, show, tmp).run()
     report.path = os.path.abspath(out)
     report.seconds = time.monotonic() - start
     return report

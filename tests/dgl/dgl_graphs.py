@@ -68,8 +68,9 @@ def edges_by_id(g, etype=None):
     return dict(out) if len(dict(out)) == len(out) else out
 
 
-def same_graph(a, b):
-    """Both graphs have the same types, edges by id, and columns."""
+def same_graph(a, b, close=False):
+    """Both graphs have the same types, edges by id, and columns; values only nearly, if `close`."""
+    equal = torch.testing.assert_close if close else _equal
     assert a.ntypes == b.ntypes
     assert a.canonical_etypes == b.canonical_etypes
     assert a.idtype == b.idtype
@@ -77,15 +78,18 @@ def same_graph(a, b):
         assert a.num_nodes(t) == b.num_nodes(t)
         assert set(a.nodes[t].data) == set(b.nodes[t].data)
         for k, v in a.nodes[t].data.items():
-            assert v.dtype == b.nodes[t].data[k].dtype
-            assert torch.equal(v, b.nodes[t].data[k])
+            equal(v, b.nodes[t].data[k])
     for t in a.canonical_etypes:
         for x, y in zip(a.edges(etype=t, form="all"), b.edges(etype=t, form="all"), strict=True):
-            assert x.dtype == y.dtype
-            assert torch.equal(x, y)
+            _equal(x, y)
         assert set(a.edges[t].data) == set(b.edges[t].data)
         for k, v in a.edges[t].data.items():
-            assert torch.equal(v, b.edges[t].data[k])
+            equal(v, b.edges[t].data[k])
+
+
+def _equal(a, b):
+    assert a.dtype == b.dtype
+    assert torch.equal(a, b)
 
 
 def counts_of(draw, repeats, bins):

@@ -80,7 +80,7 @@ def make(folder):
         )
 
     manifest = os.path.join(path, "store.json")
-    text = json.dumps(_grown(json.load(open(manifest))))
+    text = json.dumps(_grown(json.load(open(manifest))) | {"files": {}})  # whose headers were changed
     with open(manifest, "w") as f:
         f.write(text)
     return path, busy, neighbours

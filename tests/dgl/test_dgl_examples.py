@@ -70,6 +70,7 @@ def test_the_example_differs_from_the_original_by_its_import_and_its_load(reposi
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_example_learns_as_well_as_the_original(repository, tmp_path, name):
     g = papers_and_authors() if name == "rgcn" else community()

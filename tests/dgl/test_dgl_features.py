@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 from dgl_graphs import random_graph
+from waits import PATIENCE, ended
 
 from gz_dgl import _columns
 
@@ -25,10 +26,20 @@ def test_fetch_hands_back_a_future_of_the_rows(on_disk):
     )
 
 
-def test_fetch_takes_the_ids_when_it_is_called(on_disk):
+def test_fetch_takes_the_ids_when_it_is_called(on_disk, monkeypatch):
     g = random_graph()
     ids = torch.tensor([1, 2])
-    future = on_disk(g).get_node_storage("feat").fetch(ids.clone(), "cpu")
+    gate = threading.Event()
+    take = _columns.take_rows
+
+    def late(*args):
+        assert gate.wait(PATIENCE)
+        return take(*args)
+
+    monkeypatch.setattr(_columns, "take_rows", late)
+    future = on_disk(g).get_node_storage("feat").fetch(ids, "cpu")
+    ids.zero_()
+    gate.set()
     assert torch.equal(future.wait(), g.ndata["feat"][[1, 2]])
 
 
@@ -42,20 +53,21 @@ def test_other_threads_run_while_rows_are_read(on_disk, monkeypatch):
     """All fetches are started before any is awaited: while reads run, this thread goes on."""
     h = on_disk(random_graph())
     gate, reading = threading.Event(), threading.Event()
-    gather = _columns.gather_rows
+    gather = _columns.take_rows
 
     def slow(*args, **kwargs):
         reading.set()
-        gate.wait()
+        assert gate.wait(PATIENCE)
         return gather(*args, **kwargs)
 
-    monkeypatch.setattr(_columns, "gather_rows", slow)
+    monkeypatch.setattr(_columns, "take_rows", slow)
     futures = [h.get_node_storage("feat").fetch(torch.tensor([i]), "cpu") for i in range(3)]
-    assert reading.wait()
+    assert reading.wait(PATIENCE)
     gate.set()
     assert [len(f.wait()) for f in futures] == [1, 1, 1]
 
 
+@pytest.mark.slow
 def test_the_gil_is_free_during_a_read():
     rows = torch.zeros(200_000, 256)
     ids = torch.randint(0, 200_000, (400_000,)).numpy()
@@ -68,10 +80,10 @@ def test_the_gil_is_free_during_a_read():
     thread = threading.Thread(target=tick)
     thread.start()
     begin = time.perf_counter()
-    _columns.gather_rows(rows, ids)
+    _columns.take_rows(rows, ids)
     end = time.perf_counter()
     done.set()
-    thread.join()
+    ended([thread])
     assert sum(begin < t < end for t in ticks) > 100
 
 
@@ -80,5 +92,5 @@ def test_the_gil_is_free_during_a_read():
 def test_rows_of_every_shape(dtype, shape):
     rows = torch.randint(0, 2, shape).to(dtype)
     ids = torch.randint(0, 50, (77,))
-    assert torch.equal(_columns.gather_rows(rows, ids.numpy()), rows[ids])
-    assert _columns.gather_rows(rows, ids[:0].numpy()).shape == (0, *shape[1:])
+    assert torch.equal(_columns.take_rows(rows, ids.numpy()), rows[ids])
+    assert _columns.take_rows(rows, ids[:0].numpy()).shape == (0, *shape[1:])

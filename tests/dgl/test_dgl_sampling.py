@@ -130,6 +130,7 @@ def test_pairs_of_neighbours_come_up_equally_often(stars):
     assert chisquare(counts[np.triu_indices(12, 1)]).pvalue > LEVEL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("prob", [None, "p", "m"])
 @pytest.mark.parametrize("fused", [True, False])
@@ -179,6 +180,7 @@ def test_excluded_edges_leave_after_the_pick_as_in_dgl(stars):
     assert chi2_contingency(table[:, table.sum(0) > 0]).pvalue > LEVEL
 
 
+@pytest.mark.slow
 def test_labor_takes_as_many_as_dgls_and_shares_them_between_seeds(on_disk):
     """40 seeds over the same 60 neighbours: numbers of edges and of distinct neighbours as in DGL."""
     u, v = torch.meshgrid(torch.arange(40, 100), torch.arange(40), indexing="ij")
@@ -217,22 +219,31 @@ def test_labor_with_the_same_seed_picks_the_same_neighbours(on_disk):
 
 
 def test_random_walks_follow_edges(on_disk):
-    g = random_graph(50, 400)
+    g = random_graph(50, 100)
     h = on_disk(g)
     traces, types = dgl.sampling.random_walk(h, torch.arange(50), length=4)
     assert traces.shape == (50, 5)
     assert types.tolist() == [0] * 5
     traces, ids, _ = dgl.sampling.random_walk(h, torch.arange(50), length=4, return_eids=True)
+    dead_ends = 0
     for a, b, e in zip(traces[:, :-1].reshape(-1), traces[:, 1:].reshape(-1), ids.reshape(-1), strict=True):
         if b >= 0:
             assert [int(x) for x in g.find_edges(e)] == [int(a), int(b)]
         else:
             assert e == -1
-    stopped, _ = dgl.sampling.random_walk(
-        h, torch.zeros(2000, dtype=torch.int64), length=1, restart_prob=0.25
-    )
+            assert a == -1 or g.out_degrees(int(a)) == 0
+            dead_ends += 1
+    assert 0 < dead_ends < 100
+    start = int(g.out_degrees().argmax())
+    stopped, _ = dgl.sampling.random_walk(h, torch.full((2000,), start), length=1, restart_prob=0.25)
     assert abs((stopped[:, 1] < 0).float().mean() - 0.25) < 0.06
-    assert dgl.sampling.node2vec_random_walk(h, torch.arange(50), 1.0, 0.5, 3).shape == (50, 4)
+    walks = dgl.sampling.node2vec_random_walk(h, torch.arange(50), 1.0, 0.5, 3)
+    assert walks.shape == (50, 4)
+    assert torch.equal(walks[:, 0], torch.arange(50))
+    a, b = walks[:, :-1].reshape(-1), walks[:, 1:].reshape(-1)
+    assert g.has_edges_between(a[b >= 0], b[b >= 0]).all()
+    assert (g.out_degrees(a[(a >= 0) & (b < 0)]) == 0).all()
+    assert (b >= 0).sum() > 50
 
 
 def test_random_walks_from_one_start_differ_and_follow_probabilities(on_disk):
@@ -284,6 +295,7 @@ def equal(a, b):
 FORGET = "import gz_dgl._random as r; r._stream.__init__()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_torchs_seed_makes_an_epoch_repeat(on_disk, num_workers):
     exec(FORGET)  # another test may have called dgl.seed, which rules from then on
@@ -298,6 +310,7 @@ def test_torchs_seed_makes_an_epoch_repeat(on_disk, num_workers):
     assert not equal(runs[0][0], runs[2][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}])
 def test_dgls_seed_makes_an_epoch_repeat(on_disk, options):
     h = on_disk(random_graph())
@@ -311,15 +324,16 @@ def test_dgls_seed_makes_an_epoch_repeat(on_disk, options):
     assert not equal(runs[0][0], runs[2][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_two_workers_do_not_draw_the_same(on_disk, context):
     h = on_disk(random_graph())
     runs = []
-    for _ in range(2):
+    for started_by in (context, "fork"):
         dgl.seed(1)
         seeds = torch.arange(50).repeat(2)  # the same batch for either worker
         loader = DataLoader(
-            h, seeds, NeighborSampler([3]), batch_size=50, num_workers=2, multiprocessing_context=context
+            h, seeds, NeighborSampler([3]), batch_size=50, num_workers=2, multiprocessing_context=started_by
         )
         runs.append([blocks[0].edata[dgl.EID] for _, _, blocks in loader])
     assert not torch.equal(*runs[0])
@@ -356,3 +370,14 @@ def test_wrong_arguments_say_what_is_wrong(on_disk):
         g.sample_neighbors(torch.tensor([2]), 2)
     with pytest.raises(dgl.DGLError, match="each edge type"):
         g.sample_neighbors({"user": torch.tensor([2])}, {"play": 2})
+
+
+@pytest.mark.parametrize("make", [random_graph, games, random_relations])
+def test_the_nodes_of_an_edge_subgraph_are_numbered_as_dgl_numbers_them(on_disk, make):
+    g = make()
+    ids = {t: torch.randperm(g.num_edges(t))[: g.num_edges(t) // 2 + 1] for t in g.canonical_etypes}
+    theirs, ours = g.edge_subgraph(ids), on_disk(g).edge_subgraph(ids)
+    for t in g.ntypes:
+        assert torch.equal(ours.nodes[t].data[dgl.NID], theirs.nodes[t].data[dgl.NID])
+    for t in g.canonical_etypes:
+        assert torch.equal(torch.stack(ours.edges(etype=t)), torch.stack(theirs.edges(etype=t)))

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <stdexcept>
@@ -14,30 +15,24 @@
 #include <thread>
 #include <vector>
 
-#include "error.h"
-#include "feature.h"
-#include "format.h"
-#include "gather.h"
-#include "hash.h"
-#include "pool.h"
-#include "rng.h"
-#include "sampler.h"
-#include "threads.h"
-#include "topology.h"
-#include "verify.h"
-#include "walker.h"
+#include "base/cpus.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "checks.h"
+#include "column/feature.h"
+#include "column/topology.h"
+#include "column/verify.h"
+#include "file/format.h"
+#include "memory/pool.h"
+#include "read/gather.h"
+#include "sample/sampler.h"
+#include "walk/walker.h"
 
 namespace {
 
 using namespace gz;
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
 
 template <class Error, class Fn>
 void check_throws(Fn&& fn) {
@@ -120,11 +115,11 @@ Sample run_case(const Case& c, const std::shared_ptr<Topology>& t, const std::ve
                 int threads) {
   set_num_threads(threads);
   static std::vector<int64_t> times(200000, 5), seed_times(4096, 5);
-  SampleEdgeType e;
+  EdgeType e;
   e.topology = t;
   e.fanouts = {10, -1, 40};
-  if (c.weighted) e.weights = {t->weights, DType::kFloat32, t->num_edges};
-  if (c.temporal) e.node_time = {times.data(), DType::kInt64, times.size()};
+  if (c.weighted) e.columns.weights = {t->weights, DType::kFloat32, t->num_edges};
+  if (c.temporal) e.columns.node_time = {times.data(), DType::kInt64, times.size()};
   SampleOptions o;
   o.replace = c.replace;
   o.disjoint = c.disjoint;
@@ -178,14 +173,12 @@ void test_walks_agree_for_any_number_of_threads() {
         const auto t = make_graph(3000, 6, 2000, wide, weighted);
         const auto starts = some_nodes(t->num_nodes, 5000, 3);
         constexpr size_t kLength = 12;
-        std::vector<int64_t> one(starts.size() * (kLength + 1)), many(one.size());
         set_num_threads(1);
-        random_walk(*t, starts.data(), starts.size(), kLength, 1, q, 9, one.data());
+        const auto one = random_walk(*t, starts.data(), starts.size(), kLength, 1, q, 9);
         set_num_threads(4);
-        random_walk(*t, starts.data(), starts.size(), kLength, 1, q, 9, many.data());
-        CHECK(one == many);
-        std::vector<int64_t> fanout(starts.size() * 7);
-        random_fanout(*t, starts.data(), starts.size(), 7, weighted, 9, fanout.data());
+        CHECK(equal(one, random_walk(*t, starts.data(), starts.size(), kLength, 1, q, 9)));
+        CHECK(one.size() == starts.size() * (kLength + 1));
+        random_fanout(*t, starts.data(), starts.size(), 7, weighted, 9);
       }
 }
 
@@ -303,6 +296,53 @@ void test_every_byte_of_a_header_matters() {
   check_throws<IoError>([] { Feature::open("/tmp/there/is/no/such/file.gd"); });
 }
 
+void test_the_smallest_quota_of_a_process_counts() {
+  namespace fs = std::filesystem;
+  const fs::path root = "/tmp/gz_engine_test_" + std::to_string(getpid()) + "_cgroups";
+  const auto write = [&](const fs::path& at, const std::string& text) {
+    fs::create_directories((root / at).parent_path());
+    std::ofstream(root / at) << text << '\n';
+  };
+  const std::string at = root.string();
+  const auto quota = [&] { return cpu_quota((root / "proc").string()); };
+  CHECK(quota() == 0);  // nothing can be read
+
+  write("proc/mountinfo", "1 0 0:1 / " + at + "/v2 rw,nosuid shared:1 - cgroup2 none rw");
+  write("proc/cgroup", "0::/");
+  CHECK(quota() == 0);  // the root has no file
+  write("proc/cgroup", "0::/pods/mine/inner");
+  write("v2/pods/mine/inner/cpu.max", "max 100000");
+  CHECK(quota() == 0);
+  write("v2/pods/mine/cpu.max", "250000 100000");
+  CHECK(quota() == 2.5);
+  write("v2/pods/cpu.max", "50000 100000");
+  CHECK(quota() == 0.5);
+  write("proc/cgroup", "0::/pods-not/mine");
+  CHECK(quota() == 0);
+
+  // v1: a hierarchy for each controller, -1 for none; v2 beside it without the controller.
+  write("proc/mountinfo", "1 0 0:1 / " + at + "/unified rw - cgroup2 none rw\n2 0 0:2 / " + at +
+                              "/cpu rw shared:3 - cgroup none rw,cpu,cpuacct\n3 0 0:3 / " + at +
+                              "/cpuset rw - cgroup none rw,cpuset");
+  write("proc/cgroup", "5:cpuset:/\n4:cpu,cpuacct:/a/b\n0::/a/b");
+  write("cpu/a/b/cpu.cfs_quota_us", "-1");
+  write("cpu/a/b/cpu.cfs_period_us", "100000");
+  CHECK(quota() == 0);
+  write("cpu/a/cpu.cfs_quota_us", "300000");
+  write("cpu/a/cpu.cfs_period_us", "200000");
+  CHECK(quota() == 1.5);
+
+  // A container that sees its own group as the root of the mount, and its path as the host does.
+  write("proc/mountinfo", "2 0 0:2 /docker/abc " + at + "/own ro - cgroup none rw,cpu");
+  write("proc/cgroup", "4:cpu:/docker/abc");
+  write("own/cpu.cfs_quota_us", "700000");
+  write("own/cpu.cfs_period_us", "100000");
+  CHECK(quota() == 7);
+  write("proc/cgroup", "4:cpu:/docker/abcd");
+  CHECK(quota() == 7);
+  fs::remove_all(root);
+}
+
 }  // namespace
 
 int main() {
@@ -315,6 +355,7 @@ int main() {
   test_gather_copies_rows_of_every_size();
   test_buffers_are_used_again_and_bounded();
   test_tree_hash_does_not_depend_on_the_split();
+  test_the_smallest_quota_of_a_process_counts();
   test_every_byte_of_a_header_matters();
   std::puts("engine_test: all passed");
 }

@@ -1,150 +1,32 @@
-// Reading rows that are not in memory, without Python, for the sanitizers: the row cache against a plain
-// model of SIEVE, deep queues against the bytes of the file, both from several threads and across a fork.
-#include "row_source.h"
+// Reading rows that are not in memory, without Python, for the sanitizers: deep queues and caches against the
+// bytes of the file, from several threads and across a fork.
+#include "read/row_source.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <list>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
-#include "error.h"
-#include "extents.h"
-#include "rng.h"
-#include "row_cache.h"
-#include "threads.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "checks.h"
+#include "read/extents.h"
 
 namespace {
 
 using namespace gz;
 
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                        \
-    }                                                                      \
-  } while (false)
-
-// A row's bytes follow from its number. Made eight at a time: under the sanitizers every step counts.
-std::vector<char> row_of(uint64_t row, size_t bytes) {
-  std::vector<uint64_t> words((bytes + 7) / 8);
-  for (size_t i = 0; i < words.size(); ++i) words[i] = mix64(row * 1000003 + i);
-  std::vector<char> out(bytes);
-  std::memcpy(out.data(), words.data(), bytes);
-  return out;
-}
-
-// SIEVE as its paper writes it: a list, newest first, and a hand.
-class PlainSieve {
- public:
-  explicit PlainSieve(size_t capacity) : capacity_(capacity) {}
-
-  bool ask(uint64_t row) {
-    const auto found = where_.find(row);
-    if (found == where_.end()) return false;
-    found->second->asked = true;
-    return true;
-  }
-  void insert(uint64_t row) {
-    if (where_.count(row)) return;
-    if (queue_.size() == capacity_) evict();
-    queue_.push_front({row, false});
-    where_[row] = queue_.begin();
-  }
-
- private:
-  struct Item {
-    uint64_t row;
-    bool asked;
-  };
-  void evict() {
-    auto at = hand_ == queue_.end() ? std::prev(queue_.end()) : hand_;
-    while (at->asked) {
-      at->asked = false;
-      at = at == queue_.begin() ? std::prev(queue_.end()) : std::prev(at);
-    }
-    hand_ = at == queue_.begin() ? queue_.end() : std::prev(at);
-    where_.erase(at->row);
-    queue_.erase(at);
-  }
-
-  size_t capacity_;
-  std::list<Item> queue_;
-  std::list<Item>::iterator hand_ = queue_.end();
-  std::unordered_map<uint64_t, std::list<Item>::iterator> where_;
-};
-
-void test_the_cache_is_sieve() {
-  constexpr size_t kBytes = 40;
-  for (uint64_t budget : {500u, 1000u, 5000u, 50000u}) {
-    RowCache cache(budget, kBytes);
-    CHECK(cache.num_shards() == 1 && cache.capacity() > 0 && cache.bytes() <= budget);
-    PlainSieve model(cache.capacity());
-    Rng rng(budget);
-    std::vector<char> out(kBytes);
-    for (int turn = 0; turn < 5000; ++turn) {
-      // A few rows often, many rows seldom.
-      const uint64_t row = rng.below(2) ? rng.below(cache.capacity()) : rng.below(cache.capacity() * 20);
-      const RowRequest request{row, 0};
-      std::vector<RowRequest> missed;
-      cache.find(0, &request, 1, out.data(), missed);
-      CHECK(missed.empty() == model.ask(row));
-      const auto expected = row_of(row, kBytes);
-      if (missed.empty()) {
-        CHECK(out == expected);
-      } else {
-        cache.insert(0, &request, 1, expected.data());
-        model.insert(row);
-      }
-    }
-    CHECK(cache.size() == cache.capacity());
-  }
-}
-
-void test_no_budget_is_too_small() {
-  for (uint64_t budget = 0; budget < 400; ++budget) {
-    RowCache cache(budget, 64);
-    CHECK(cache.bytes() <= budget);
-    if (cache.capacity() == 0) continue;
-    const RowRequest request{7, 0};
-    const auto row = row_of(7, 64);
-    for (size_t s = 0; s < cache.num_shards(); ++s) cache.insert(s, &request, 1, row.data());
-  }
-}
-
-void test_threads_share_a_cache() {
-  constexpr size_t kBytes = 128;
-  RowCache cache(64 << 20, kBytes);
-  CHECK(cache.num_shards() > 1);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      Rng rng(static_cast<uint64_t>(t));
-      std::vector<char> out(kBytes);
-      for (int turn = 0; turn < 5000; ++turn) {
-        const RowRequest request{rng.below(5000), 0};
-        const size_t shard = cache.shard_of(request.row);
-        std::vector<RowRequest> missed;
-        cache.find(shard, &request, 1, out.data(), missed);
-        const auto expected = row_of(request.row, kBytes);
-        if (missed.empty())
-          CHECK(out == expected);
-        else
-          cache.insert(shard, &request, 1, expected.data());
-      }
-    });
-  for (auto& t : threads) t.join();
-}
+using gz_test::row_of;
 
 struct TestFile {
   std::string path;
@@ -223,6 +105,57 @@ void test_many_gathers_at_once() {
   for (auto& t : threads) t.join();
 }
 
+// Whoever has the same file open has the same cache, of the largest size that was asked for.
+void test_all_who_open_a_file_share_its_cache() {
+  const TestFile file(4096, 512, 4000);
+  const auto open = [&] {
+    return std::make_unique<RowSource>(Mapping::open(file.path), file.first, file.rows, file.row_bytes);
+  };
+  const auto first = open(), second = open();
+  first->configure(1 << 20, false);
+  second->configure(2 << 20, false);
+  const auto ids = some_ids(file.rows, 500, 1);
+  std::vector<char> out(500 * 512);
+  first->gather(ids.data(), ids.size(), out.data());
+  second->configure(1 << 20, false);
+  file.evict();
+  second->gather(ids.data(), ids.size(), out.data());
+  CHECK(second->stats().hits == 500 && second->stats().misses == 0);
+  CHECK(second->stats().cache_bytes <= 1 << 20);
+  {
+    const auto third = open();
+    third->configure(3 << 20, false);
+    file.evict();
+    third->gather(ids.data(), ids.size(), out.data());
+    const uint64_t bytes = third->stats().cache_bytes;
+    CHECK(bytes > 1 << 20 && bytes <= 3 << 20);
+    CHECK(first->stats().cache_bytes == bytes);
+  }
+  CHECK(first->stats().cache_bytes <= 1 << 20);
+}
+
+// The governor may have any cache grow or shrink at any moment.
+void test_gathers_while_the_cache_changes_size() {
+  const TestFile file(4096, 512, 4000);
+  const auto mapping = Mapping::open(file.path);
+  RowSource source(mapping, file.first, file.rows, file.row_bytes);
+  std::atomic<bool> done{false};
+  std::thread sizes([&] {
+    for (uint64_t turn = 0; !done; ++turn) source.configure((turn % 5) << 20, false);
+  });
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t turn = 0; turn < 6; ++turn) {
+        file.evict();
+        check_gather(source, file, 500, t * 100 + turn);
+      }
+    });
+  for (auto& t : threads) t.join();
+  done = true;
+  sizes.join();
+}
+
 void test_a_forked_child_reads_on_its_own() {
   const TestFile file(4096, 512, 4000);
   const auto mapping = Mapping::open(file.path);
@@ -263,11 +196,10 @@ void test_a_file_cut_short_is_an_error() {
 
 int main() {
   set_num_threads(4);
-  test_the_cache_is_sieve();
-  test_no_budget_is_too_small();
-  test_threads_share_a_cache();
   test_rows_are_those_of_the_file();
   test_many_gathers_at_once();
+  test_all_who_open_a_file_share_its_cache();
+  test_gathers_while_the_cache_changes_size();
   test_a_forked_child_reads_on_its_own();
   test_a_file_cut_short_is_an_error();
   std::puts("row_source_test: all passed");

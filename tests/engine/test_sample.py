@@ -61,6 +61,7 @@ def test_every_sample_is_one_that_could_have_been_drawn(replace, disjoint, tmp_p
         reference.check_sample(csc, seeds.tolist(), fanouts, got, replace=replace, disjoint=disjoint)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_small_graph_and_request_gives_a_legal_sample(tmp_path_factory, data):
     n = data.draw(st.integers(1, 12))
@@ -95,6 +96,7 @@ def test_another_rng_seed_gives_another_sample(tmp_path):
     assert len(picks) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("degree", "fanout"), [(3, 1), (3, 2), (100, 10), (100, 70), (50_000, 10), (50_000, 500)]
 )

@@ -1,0 +1,93 @@
+"""Sampling by time over lists with hubs, warm: gz_pyg's sampler against pyg-lib's on the same sorted lists.
+
+Lists of up to 100,000 edges, in the order of time; 4096 seeds, each with a time, fanouts [10, 5], disjoint.
+Without pyg-lib, which searches sorted lists too, gz is timed alone.
+"""
+
+from __future__ import annotations
+
+import _common
+
+FANOUTS, SEEDS, HUB = [10, 5], 4096, 100_000
+TARGET = 5.0
+
+
+def lists(scale: float):
+    """indptr, indices and times: degrees fall off as 1 / rank, neighbours prefer hubs, times ascend."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    nodes = max(20_000, int(2_000_000 * scale))
+    degree = np.maximum(2, HUB / np.arange(1, nodes + 1) ** 0.6).astype(np.int64)
+    degree = rng.permutation(np.minimum(degree, nodes // 2))
+    indptr = np.concatenate([[0], np.cumsum(degree)])
+    ends = np.searchsorted(indptr, rng.integers(0, indptr[-1], indptr[-1]), side="right") - 1
+    owner = np.repeat(np.arange(nodes), degree)
+    time = rng.integers(0, 1_000_000, len(ends))
+    order = np.lexsort((time, owner))
+    return indptr, ends[order], time[order]
+
+
+def main() -> None:
+    args = _common.options(__doc__, batches=(4, "batches in a round"))
+    import numpy as np
+    import torch
+    from torch_geometric.data import Data
+    from torch_geometric.sampler import NodeSamplerInput
+
+    import gz
+    import gz_pyg
+
+    torch.set_num_threads(args.threads)
+    gz.set_num_threads(args.threads)
+    indptr, indices, time = (torch.from_numpy(a) for a in lists(args.scale))
+    nodes, most = len(indptr) - 1, int(indptr.diff().max())
+    report = _common.Report("temporal", args, nodes=nodes, edges=len(indices), longest_list=most)
+    rng = np.random.default_rng(1)
+    batches = [
+        (torch.from_numpy(rng.integers(0, nodes, SEEDS)), torch.from_numpy(rng.integers(0, 1_000_000, SEEDS)))
+        for _ in range(args.batches)
+    ]
+    contestants = {}
+    if not args.peers_only:
+        col = torch.repeat_interleave(torch.arange(nodes), indptr.diff())
+        data = Data(edge_index=torch.stack([indices, col]), time=time, num_nodes=nodes)
+        sampler = gz_pyg.NeighborSampler(data, FANOUTS, time_attr="time", disjoint=True, is_sorted=True)
+
+        def ours(turn):
+            for seeds, seed_time in batches:
+                sampler.sample_from_nodes(NodeSamplerInput(None, seeds, seed_time))
+
+        contestants["gz_pyg"] = ours
+    try:
+        import pyg_lib
+    except ImportError:
+        report.note("pyg-lib is not installed here, and nobody else samples by time: gz alone")
+    else:
+
+        def peer(turn):
+            for seeds, seed_time in batches:
+                pyg_lib.sampler.neighbor_sample(
+                    indptr,
+                    indices,
+                    seeds,
+                    FANOUTS,
+                    edge_time=time,
+                    seed_time=seed_time,
+                    csc=True,
+                    disjoint=True,
+                )
+
+        contestants["pyg-lib"] = peer
+    report.contest(
+        "by time",
+        contestants,
+        unit="batches/s",
+        work=len(batches),
+        targets=(_common.Target("gz_pyg", ("pyg-lib",), TARGET),),
+    )
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+// How much of the memory gz may hold: decided from what is seen, again and again, by rules without I/O.
+//
+// What is free counts page cache, and the rows of the row caches, which the kernel can take back by itself
+// (cache/row_slab.h). Added to it is what gz holds beside and could give back (batches made ahead, what finds
+// the cached rows): that is the room the script leaves. Its lowest value of the last half minute or minute
+// shows the script's peaks. Off that low goes a reserve, because the next peak may be higher and is seen a
+// moment late. The rest is what gz may hold, divided by the processes that share it: first batches ahead;
+// then row caches, which also leave room for the files that the page cache should hold, and grow in steps,
+// only when they are full.
+//
+// When the room shrinks, no more batches are begun; when there is next to none, the pool gives back what it
+// keeps; caches shrink to what the script's new peak leaves them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace gz {
+
+struct MemoryState {
+  double now = 0;  // seconds since anything
+  uint64_t limit = 0, free = 0;
+  uint64_t stalled_us = 0, refaults = 0;  // counters, as in MemoryReading
+  // Of all the processes that share the memory, this one included:
+  uint64_t held_by_all = 0;  // batches ahead, and what row caches hold that the kernel cannot take back
+  unsigned sharers = 1;      // processes the room is divided by
+  bool others_wait = false;  // other processes read rows, and this one has not for a while
+  // Files the page cache should have room for: as a whole; as far as it goes.
+  uint64_t pages_held = 0, pages_useful = 0;
+  // Of this process:
+  uint64_t cache = 0;                    // size of the row caches
+  uint64_t cache_unit = 1;               // they change by at least so much
+  bool cache_full = false;               // one of them would profit from more
+  uint64_t cache_hits = 0;               // counter: rows that were not read because they were there
+  uint64_t ahead = 0, ahead_wanted = 0;  // bytes of batches made ahead, and what all that are asked for take
+  uint64_t pool = 0, pool_most = 0;      // kept by the pool of output buffers, and the most it should keep
+};
+
+struct MemoryOrders {
+  uint64_t cache = 0;   // size the row caches of this process may have together
+  uint64_t pool = 0;    // bytes the pool may keep
+  uint64_t ahead = 0;   // bytes that more batches ahead may take
+  double sleep = 0.05;  // seconds until the next look
+  std::string why;      // what changed and why; empty when nothing did
+};
+
+class MemoryPolicy {
+ public:
+  MemoryOrders decide(const MemoryState& state);
+
+  // What a new cache may have at once, before it has shown anything.
+  uint64_t first_grant(bool asked_for) const { return spare_ / (asked_for ? 2 : 8); }
+
+  uint64_t reserve() const { return reserve_; }
+  uint64_t lowest_room() const;  // what the script left at its peak
+  uint64_t pages() const { return pages_; }
+
+ private:
+  void observe(const MemoryState& s);
+  void pages_and_room(const MemoryState& s);
+  bool pages_come_back(const MemoryState& s);
+  void urgent(const MemoryState& s, MemoryOrders& o);
+  void shrink(const MemoryState& s, MemoryOrders& o);
+  void grow(const MemoryState& s, MemoryOrders& o);
+
+  bool begun_ = false;
+  double window_start_ = 0, last_now_ = 0;
+  uint64_t low_ = 0, low_before_ = 0;  // of this window and of the one before
+  uint64_t last_room_ = 0, swing_ = 0;
+  uint64_t reserve_ = 0, pages_ = 0, for_ahead_ = 0, for_cache_ = 0, spare_ = 0;
+  double new_low_at_ = 0, urgent_at_ = -1e9, grown_at_ = -1e9, cramped_since_ = -1;
+  // Pages of files dropped and read again: counters at the last check, and how large the caches may be since
+  // it found that they cost more reads than they save.
+  double checked_at_ = -1e9, thrash_until_ = -1e9, thrash_pause_ = 0;
+  uint64_t stalled_then_ = 0, refaults_then_ = 0, hits_then_ = 0;
+  uint64_t thrash_most_ = UINT64_MAX;
+};
+
+}  // namespace gz

@@ -1,0 +1,182 @@
+#include "pick/pick.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/threads.h"
+#include "memory/memory.h"
+#include "pick/scan.h"
+#include "pick/subset.h"
+
+namespace gz {
+namespace {
+
+constexpr size_t kChunk = 512;  // frontier nodes per task
+constexpr size_t kAhead = 64;   // how far ahead indptr is prefetched
+constexpr size_t kLag = 96;     // picks between the prefetch of a neighbour and its use
+constexpr const char* kWhat = "sampling these neighbours";
+
+// Second half of every pick: positions are there, fetch the neighbours many at a time.
+template <class Id>
+void read_neighbours(const Topology& t, const Id* indices, const int64_t* positions, int64_t* neighbours,
+                     size_t n) {
+  for (size_t j = 0; j < n; ++j) {
+    const auto v = static_cast<uint64_t>(indices[positions[j]]);
+    if (v >= t.num_other) [[unlikely]]
+      t.damaged_index(static_cast<uint64_t>(positions[j]));
+    neighbours[j] = static_cast<int64_t>(v);
+  }
+}
+
+size_t take_count(uint64_t degree, const PickOptions& o) {
+  if (degree == 0) return 0;
+  if (o.fanout < 0) return degree;
+  const auto k = static_cast<uint64_t>(o.fanout);
+  return o.replace ? k : std::min(degree, k);
+}
+
+struct Outputs {
+  PooledArray<int64_t>& positions;
+  PooledArray<int64_t>& neighbours;
+  PooledArray<int64_t>& owners;
+
+  size_t grow(size_t by, uint64_t most) const {
+    const size_t base = positions.size();
+    if (by > most)
+      throw std::length_error("a hop of " + std::to_string(by) + " edges, where " + std::to_string(most) +
+                              " are possible; use smaller batches or fanouts");
+    require_memory(by > UINT64_MAX - base ? UINT64_MAX : base + by, 3 * sizeof(int64_t), kWhat);
+    positions.resize(base + by);
+    neighbours.resize(base + by);
+    owners.resize(base + by);
+    return base;
+  }
+};
+
+// Turns counts into offsets in place; returns the sum.
+size_t to_offsets(PooledArray<uint64_t>& counts) {
+  size_t total = 0;
+  for (uint64_t& c : counts) {
+    const uint64_t n = c;
+    c = total;
+    if (__builtin_add_overflow(total, n, &total)) return SIZE_MAX;
+  }
+  return total;
+}
+
+void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
+                  const Outputs& out) {
+  PooledArray<uint64_t> begins(f.size), degrees(f.size), offsets(f.size);
+  t.fetch_starts(f.nodes, f.size);
+  parallel_for(f.size, kChunk * 4,
+               [&, begins = begins.data(), degrees = degrees.data(), offsets = offsets.data()](size_t from,
+                                                                                               size_t to) {
+                 for (size_t i = from; i < to; ++i) {
+                   if (i + kAhead < to) t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
+                   const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
+                   begins[i] = range.begin;
+                   degrees[i] = range.size();
+                   offsets[i] = take_count(range.size(), o);
+                 }
+               });
+  const size_t base = out.grow(to_offsets(offsets), o.most), end = out.positions.size();
+  const auto offset = [&, offsets = offsets.data()](size_t i) {
+    return i < f.size ? base + offsets[i] : end;
+  };
+
+  // Lists that are not in memory are fetched all together, once it is known which parts of them are wanted.
+  const bool fetched = t.cold(f.size, [&](size_t i) { return t.indices.address(begins[i]); });
+
+  with_width(t.indices, [&](const auto* indices) {
+    parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
+      int64_t *const positions = out.positions.data(), *const owners = out.owners.data();
+      int64_t* const neighbours = out.neighbours.data();
+      size_t done = offset(from);  // neighbours are read up to here
+      for (size_t i = from; i < to; ++i) {
+        const size_t at = offset(i), count = offset(i + 1) - at;
+        const uint64_t begin = begins[i], degree = degrees[i];
+        int64_t* const p = positions + at;
+        if (o.fanout < 0 || (!o.replace && count == degree)) {
+          for (size_t j = 0; j < count; ++j) p[j] = static_cast<int64_t>(begin + j);
+        } else {
+          Rng rng(f.stream(i, o.stream));
+          if (o.replace)
+            choose_with_replacement(rng, degree, count, p);
+          else
+            choose_without_replacement(rng, degree, count, p);
+          for (size_t j = 0; j < count; ++j) p[j] += static_cast<int64_t>(begin);
+        }
+        for (size_t j = 0; j < count; ++j) owners[at + j] = first + static_cast<int64_t>(i);
+        if (fetched) continue;
+        for (size_t j = 0; j < count; ++j) __builtin_prefetch(indices + p[j]);
+        // Neighbours are read kLag picks behind their prefetch, so that every read has had time to arrive.
+        const size_t picked = at + count;
+        const size_t ready = i + 1 == to ? picked : std::max(done, picked - std::min(picked, kLag));
+        read_neighbours(t, indices, positions + done, neighbours + done, ready - done);
+        done = ready;
+      }
+    });
+    if (!fetched) {
+      if (t.held) t.held->read(end - base);
+      return;
+    }
+    const int64_t* const positions = out.positions.data() + base;
+    t.fetch(end - base, [&](size_t i) { return indices + positions[i]; }, sizeof *indices);
+    parallel_for(end - base, kChunk * 8, [&](size_t from, size_t to) {
+      read_neighbours(t, indices, positions + from, out.neighbours.data() + base + from, to - from);
+    });
+  });
+}
+
+void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier& f, int64_t first,
+                   const PickOptions& o, const Outputs& out) {
+  constexpr size_t kScanChunk = 64;
+  const size_t chunks = (f.size + kScanChunk - 1) / kScanChunk;
+  t.fetch_lists(f.nodes, f.size);
+  std::vector<std::vector<int64_t>> picked(chunks);
+  PooledArray<uint64_t> counts(f.size);
+  MemoryClaim claim(kWhat);
+  const ScanRequest request{t, columns, f, o, claim, counts.data()};
+  parallel_for(chunks, 1, [&](size_t from, size_t to) {
+    for (size_t c = from; c < to; ++c)
+      pick_by_scan(request, c * kScanChunk, std::min(f.size, (c + 1) * kScanChunk), picked[c]);
+  });
+  size_t total = 0;
+  for (const auto& chunk : picked) total += chunk.size();
+  size_t at = out.grow(total, o.most);
+  std::vector<size_t> starts(chunks);
+  for (size_t c = 0; c < chunks; ++c) {
+    starts[c] = at;
+    at += picked[c].size();
+  }
+  with_width(t.indices, [&](const auto* indices) {
+    parallel_for(chunks, 4, [&](size_t from, size_t to) {
+      for (size_t c = from; c < to; ++c) {
+        std::copy(picked[c].begin(), picked[c].end(), out.positions.data() + starts[c]);
+        for (int64_t p : picked[c]) __builtin_prefetch(indices + p);
+        size_t owner_at = starts[c];
+        for (size_t i = c * kScanChunk; i < std::min(f.size, (c + 1) * kScanChunk); ++i)
+          for (uint64_t j = 0; j < counts[i]; ++j) out.owners[owner_at++] = first + static_cast<int64_t>(i);
+        read_neighbours(t, indices, out.positions.data() + starts[c], out.neighbours.data() + starts[c],
+                        picked[c].size());
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void pick(const Topology& topology, const EdgeColumns& columns, const Frontier& frontier,
+          int64_t first_frontier, const PickOptions& options, PooledArray<int64_t>& positions,
+          PooledArray<int64_t>& neighbours, PooledArray<int64_t>& owners) {
+  const Outputs out{positions, neighbours, owners};
+  if (frontier.size == 0 || options.fanout == 0) return;
+  if (columns.weights || (frontier.seed_time && (columns.edge_time || columns.node_time)))
+    pick_scanning(topology, columns, frontier, first_frontier, options, out);
+  else
+    pick_uniform(topology, frontier, first_frontier, options, out);
+}
+
+}  // namespace gz

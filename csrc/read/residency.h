@@ -1,0 +1,93 @@
+// What part of a mapped file is in memory, and getting it there.
+//
+// Page faults bring in one page per thread and wait for it. So before rows or lists are read through the
+// mapping, a few of the places about to be read are looked up (mincore); if some are missing, the caller
+// reads with deep queues instead. A file that may be held in memory as a whole (allow_loading) is read from
+// front to back in the background once that is likely to pay.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "file/mapping.h"
+#include "memory/governor.h"
+#include "read/extents.h"
+
+namespace gz {
+
+class Residency {
+ public:
+  // `by_page`: it is read through the page cache, so that there it should have what room there is even where
+  // it may not be held as a whole.
+  explicit Residency(std::shared_ptr<Mapping> mapping, bool by_page = true);
+  ~Residency();
+
+  const std::shared_ptr<Mapping>& mapping() const { return mapping_; }
+
+  void allow_loading(bool allowed);
+  bool may_load() const { return may_load_.load(std::memory_order_relaxed); }
+  // Bytes from the start of the file that the background load has brought in.
+  uint64_t loaded() const;
+
+  // Whether nearly all of `count` places are in memory, by a sample. place(i): the i-th byte offset in the
+  // file.
+  template <class Place>
+  bool likely(size_t count, Place&& place) const {
+    if (!can_tell_ || only_mapping() || skip_this_look()) return true;
+    const size_t samples = count < kSamples ? count : kSamples;
+    size_t missing = 0;
+    for (size_t s = 0; s < samples; ++s) missing += !resident(place(s * count / samples));
+    const bool warm = missing * kSamples <= samples;  // one in kSamples
+    warm_looks_.store(warm ? warm_looks_.load(std::memory_order_relaxed) + 1 : 0, std::memory_order_relaxed);
+    return warm;
+  }
+
+  // Tells of bytes that had to be fetched; may start the background load.
+  void fetched(uint64_t bytes);
+
+  // Brings the pages of `count` ranges into the page cache, many at a time. range(i): {offset, bytes}.
+  template <class Range>
+  void fetch(size_t count, Range&& range, ReadCounts& counts) {
+    PooledArray<RowRequest> pages;
+    size_t n = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const auto [offset, bytes] = range(i);
+      if (bytes == 0) continue;
+      for (uint64_t page = offset / kPage; page <= (offset + bytes - 1) / kPage; ++page) {
+        if (n == pages.size()) pages.resize(n ? n * 2 : 1024);
+        if (n && pages[n - 1].row == page) continue;
+        pages[n++] = {page, 0};
+      }
+    }
+    pages.resize(n);
+    fetch_pages(pages, counts);
+  }
+
+ private:
+  static constexpr size_t kSamples = 32;
+  static constexpr uint32_t kWarmLooks = 4, kSkip = 4;
+
+  // A look costs 2 us a sample. What was found warm some times in a row is looked at every kSkip-th time
+  // only.
+  bool skip_this_look() const {
+    return warm_looks_.load(std::memory_order_relaxed) >= kWarmLooks &&
+           asked_.fetch_add(1, std::memory_order_relaxed) % kSkip != 0;
+  }
+  bool resident(uint64_t offset) const;
+  void start_loading();
+  void fetch_pages(PooledArray<RowRequest>& pages, ReadCounts& counts);
+
+  struct Load;  // shared with the background thread
+
+  std::shared_ptr<Mapping> mapping_;
+  bool by_page_, can_tell_;
+  std::atomic<bool> may_load_{false};
+  std::atomic<uint64_t> fetched_{0};
+  mutable std::atomic<uint32_t> warm_looks_{0}, asked_{0};
+  std::shared_ptr<Load> load_;
+  std::shared_ptr<governor::PagesWanted> wanted_;  // under fork_mutex()
+  std::unique_ptr<ReadFile> through_;              // made on first use, under fork_mutex()
+};
+
+}  // namespace gz

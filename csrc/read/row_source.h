@@ -1,0 +1,58 @@
+// Where a gather finds its rows: in the mapping while they are in memory, else in the row cache, else on the
+// disk. It always gives what the file holds.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cache/shared_cache.h"
+#include "read/extents.h"
+#include "read/residency.h"
+
+namespace gz {
+
+class RowSource {
+ public:
+  RowSource(std::shared_ptr<Mapping> mapping, uint64_t first, uint64_t num_rows, size_t row_bytes);
+  ~RowSource();
+
+  // cache: the most bytes for the row cache of the file, SharedCache::kAuto for what there is room for, 0 for
+  // none. load: the file may be held in memory as a whole; then there is a cache only if that comes to
+  // nothing.
+  void configure(uint64_t cache, bool load);
+
+  void gather(const int64_t* ids, size_t count, char* out);
+
+  struct Stats {
+    uint64_t mapped;        // rows copied from the mapping
+    uint64_t hits, misses;  // rows found in the row cache, and read
+    uint64_t reads, bytes_read;
+    double queue_depth;  // mean of the reads in flight, per thread
+    uint64_t cache_bytes, cache_rows, cached_rows, cache_most;
+    std::string cache_why;  // of the last change of its size
+    uint64_t loaded;        // bytes of the file the background load has brought in
+  };
+  Stats stats() const;
+
+ private:
+  void gather_cold(const int64_t* ids, size_t count, char* out);
+  void gather_uncached(const int64_t* ids, size_t count, char* out, SharedCache* cache);
+  void gather_cached(const int64_t* ids, size_t count, char* out, SharedCache& cache,
+                     const RowCache::Slabs& slabs);
+  void read(PooledArray<RowRequest>& requests, char* out);
+
+  std::shared_ptr<Mapping> mapping_;
+  uint64_t first_, num_rows_;
+  size_t row_bytes_;
+  Residency residency_;
+
+  CacheUse cache_;
+  std::unique_ptr<ReadFile> past_;  // under fork_mutex()
+
+  std::atomic<uint64_t> mapped_{0}, hits_{0}, misses_{0};
+  ReadCounts counts_;
+};
+
+}  // namespace gz

@@ -1,0 +1,230 @@
+// LABOR sampling: Balin and Catalyurek, "Layer-Neighbor Sampling: Defusing Neighborhood Explosion in GNNs",
+// NeurIPS 2023 (arXiv:2210.13339). Written from the paper; names follow it: A edge weights, c per seed, pi
+// and r per neighbour. An edge t -> s is taken when r_t <= c_s pi_t; c_s makes the variance what a plain
+// sample of k neighbours would have (equation 14); importance rounds raise pi of neighbours that many seeds
+// want.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/rng.h"
+#include "base/threads.h"
+#include "sample/layer.h"
+#include "sample/node_table.h"
+
+namespace gz {
+namespace {
+
+constexpr double kClose = 1e-4;
+constexpr int kMaxRounds = 100;
+
+// All edges of the seeds, flat: seed i's are begin[i] .. begin[i + 1].
+struct Candidates {
+  std::vector<uint64_t> begin;
+  PooledArray<int64_t> positions, neighbours, owners;
+  PooledArray<int64_t> local;     // neighbour numbered within this layer
+  PooledArray<int64_t> distinct;  // global ids by local number
+  std::vector<double> weight;     // A; empty: all 1
+
+  double a(size_t e) const { return weight.empty() ? 1.0 : weight[e]; }
+};
+
+double load_weight(const EdgeType& type, int64_t position) {
+  const uint64_t row = type.topology->row_at(static_cast<uint64_t>(position));
+  const Column& weights = type.columns.weights;
+  switch (weights.dtype) {
+    case DType::kFloat32:
+      return static_cast<const float*>(weights.data)[row];
+    case DType::kFloat64:
+      return static_cast<const double*>(weights.data)[row];
+    default:
+      return static_cast<const uint8_t*>(weights.data)[row] ? 1.0 : 0.0;
+  }
+}
+
+// What brings `most` near 1, where squares of such weights would end at 0 or at infinity. A power of two: it
+// changes no result but its exponent.
+int scale_for(double most) {
+  return most > 0 && (most > 1e150 || most < 1e-150) ? -std::ilogb(most) : 0;
+}
+
+// Only the ratios of weights matter.
+void scale_to_one(std::vector<double>& weights) {
+  const int scale = weights.empty() ? 0 : scale_for(*std::max_element(weights.begin(), weights.end()));
+  if (scale)
+    for (double& w : weights) w = std::ldexp(w, scale);
+}
+
+Candidates collect(const EdgeType& type, const LayerSeeds& seeds) {
+  Candidates c;
+  pick(*type.topology, {}, {.nodes = seeds.nodes, .size = seeds.size}, 0,
+       {.fanout = -1, .most = NodeTable<uint64_t>::kMost}, c.positions, c.neighbours, c.owners);
+  c.begin.assign(seeds.size + 1, 0);
+  for (int64_t owner : c.owners) ++c.begin[static_cast<size_t>(owner) + 1];
+  for (size_t i = 0; i < seeds.size; ++i) c.begin[i + 1] += c.begin[i];
+  c.local.resize(c.neighbours.size());
+  NodeTable<uint64_t> table;
+  if (c.neighbours.size())
+    table.number(
+        c.neighbours.size(), 0, true, [&](size_t i) { return static_cast<uint64_t>(c.neighbours[i]); },
+        [&](size_t added) { c.distinct.resize(added); },
+        [&](uint32_t rank, size_t i) { c.distinct[rank] = c.neighbours[i]; },
+        [&](size_t i, uint32_t local) { c.local[i] = local; });
+  if (type.columns.weights) {
+    c.weight.resize(c.positions.size());
+    parallel_for(c.positions.size(), 4096, [&](size_t begin, size_t end) {
+      for (size_t e = begin; e < end; ++e) {
+        const double w = load_weight(type, c.positions[e]);
+        if (!(w >= 0) || std::isinf(w))
+          throw std::invalid_argument("the weight of the edge at position " + std::to_string(c.positions[e]) +
+                                      " is " + std::to_string(w) +
+                                      "; weights must be finite and not negative");
+        c.weight[e] = w;
+      }
+    });
+    scale_to_one(c.weight);
+  }
+  return c;
+}
+
+double normal(uint64_t seed, uint64_t t) {
+  Rng rng(fold(seed, t));
+  const double radius = std::sqrt(-2 * std::log(rng.unit_positive()));
+  return radius * std::cos(2 * M_PI * rng.unit());
+}
+
+// r_t, uniform. With a second seed the two are blended on a circle, so that r moves slowly between batches.
+double roll(const LaborOptions& o, int64_t t) {
+  const auto id = static_cast<uint64_t>(t);
+  if (o.second_share <= 0) return Rng(fold(fold(0, o.random_seed), id)).unit_positive();
+  const double angle = o.second_share * M_PI / 2;
+  const double n = std::cos(angle) * normal(fold(0, o.random_seed), id) +
+                   std::sin(angle) * normal(fold(0, o.second_seed), id);
+  return 0.5 * std::erfc(-n / M_SQRT2);
+}
+
+// c of one seed: sum of A^2 / min(1, c pi) equal to the variance of k plain draws, by fixed point.
+template <class Pi>
+double solve(const Candidates& c, size_t seed, int64_t k, double start, Pi&& pi) {
+  const size_t begin = c.begin[seed], end = c.begin[seed + 1];
+  double sum = 0, squares = 0, degree = 0, most = 0;
+  for (size_t e = begin; e < end; ++e) most = std::max(most, c.a(e));
+  const int scale = scale_for(most);
+  const auto a = [&](size_t e) { return scale ? std::ldexp(c.a(e), scale) : c.a(e); };
+  for (size_t e = begin; e < end; ++e) {
+    sum += a(e);
+    squares += a(e) * a(e);
+    degree += a(e) > 0;
+  }
+  if (sum == 0) return 0;
+  const double picks = std::min(static_cast<double>(k), degree);
+  const double target = sum * sum / picks - sum * sum / degree + squares;
+  double x = start > 0 ? start : std::ldexp(picks / sum, scale);
+  for (int round = 0; round < kMaxRounds; ++round) {
+    double variance = 0;
+    for (size_t e = begin; e < end; ++e)
+      if (a(e) > 0) variance += a(e) * a(e) / std::min(1.0, x * pi(e));
+    x *= variance / target;
+    if (std::min(variance, target) >= std::max(variance, target) * (1 - kClose)) break;
+  }
+  return x;
+}
+
+class LaborEdgeType {
+ public:
+  LaborEdgeType(const LayerEdgeType& type, const LayerSeeds& seeds, const LaborOptions& options)
+      : type_(type), seeds_(seeds), options_(options), all_(collect(type.type, seeds)), c_(seeds.size, 0) {}
+
+  void run(LayerEdges& out) {
+    const bool take_all = type_.fanout() < 0;
+    if (!take_all) find_c();
+    r_.resize(all_.distinct.size());
+    parallel_for(r_.size(), 4096, [&](size_t begin, size_t end) {
+      for (size_t t = begin; t < end; ++t) r_[t] = roll(options_, all_.distinct[t]);
+    });
+    const bool weighed = options_.importance != 0 || type_.type.columns.weights;
+    for (size_t i = 0; i < seeds_.size; ++i) {
+      const size_t first = picked_.size();
+      double total = 0;
+      for (size_t e = all_.begin[i]; e < all_.begin[i + 1]; ++e) {
+        if (all_.a(e) <= 0) continue;
+        const double p = take_all ? 1.0 : std::min(1.0, c_[i] * pi(e));
+        if (r_[static_cast<size_t>(all_.local[e])] > p) continue;
+        picked_.push_back(e);
+        importance_.push_back(all_.a(e) / p);
+        total += all_.a(e) / p;
+      }
+      // Scaled so that a plain mean over the edges is the estimate.
+      for (size_t j = first; j < picked_.size(); ++j)
+        importance_[j] *= static_cast<double>(picked_.size() - first) / total;
+    }
+    out.rows.resize(picked_.size());
+    out.neighbour.resize(picked_.size());
+    out.frontier.resize(picked_.size());
+    if (weighed) out.importance.resize(picked_.size());
+    for (size_t j = 0; j < picked_.size(); ++j) {
+      const size_t e = picked_[j];
+      out.rows[j] = all_.positions[e];
+      out.neighbour[j] = all_.neighbours[e];
+      out.frontier[j] = seeds_.nodes[all_.owners[e]];
+      if (weighed) out.importance[j] = static_cast<float>(importance_[j]);
+    }
+    name_edges(type_.type, 0, true, out);
+    take_out_excluded(type_, out);
+  }
+
+ private:
+  // pi is A until an importance round has run, then one number per neighbour.
+  double pi(size_t e) const { return pi_.empty() ? all_.a(e) : pi_[static_cast<size_t>(all_.local[e])]; }
+
+  void solve_all() {
+    parallel_for(seeds_.size, 64, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i)
+        c_[i] = solve(all_, i, type_.fanout(), c_[i], [&](size_t e) { return pi(e); });
+    });
+  }
+
+  void find_c() {
+    solve_all();
+    double expected = std::numeric_limits<double>::infinity();
+    const int rounds = options_.importance < 0 ? kMaxRounds : options_.importance;
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<double> wanted(all_.distinct.size(), 0);
+      for (size_t i = 0; i < seeds_.size; ++i)
+        for (size_t e = all_.begin[i]; e < all_.begin[i + 1]; ++e) {
+          double& most = wanted[static_cast<size_t>(all_.local[e])];
+          most = std::max(most, c_[i] * pi(e));
+        }
+      pi_ = std::move(wanted);
+      std::fill(c_.begin(), c_.end(), 0.0);
+      solve_all();
+      double now = 0;
+      for (double p : pi_) now += std::min(1.0, p);
+      if (now >= expected * (1 - kClose)) break;
+      expected = now;
+    }
+  }
+
+  const LayerEdgeType& type_;
+  const LayerSeeds& seeds_;
+  const LaborOptions& options_;
+  Candidates all_;
+  std::vector<double> c_, pi_, r_, importance_;
+  std::vector<size_t> picked_;
+};
+
+}  // namespace
+
+Layer labor_layer(const std::vector<uint64_t>& num_nodes, const std::vector<LayerEdgeType>& edge_types,
+                  const std::vector<LayerSeeds>& given, const LaborOptions& options) {
+  const OwnSeeds own = check_layer(num_nodes, edge_types, given);
+  Layer layer;
+  layer.edges.resize(edge_types.size());
+  for (size_t e = 0; e < edge_types.size(); ++e) {
+    if (edge_types[e].fanout() == 0) continue;
+    LaborEdgeType(edge_types[e], own.seeds[edge_types[e].type.frontier_type], options).run(layer.edges[e]);
+  }
+  return layer;
+}
+
+}  // namespace gz

@@ -1,0 +1,87 @@
+"""How much memory is free, and who gets it: which files are held as a whole, which columns have a row cache.
+
+Topology comes first, because every hop needs two dependent reads of it and it is small beside features; then
+columns, those with small rows before the others, as long as they fit. What does not fit is read with deep
+queues: columns through a row cache, topology through the page cache. How large a row cache is at any moment
+is up to the governor (csrc/memory). docs/design.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gz import _engine
+from gz._base.sizes import amount, parse_memory
+
+# Of the free memory, what files that are held leave to the training script. They are page cache, which the
+# kernel takes back when the script needs more.
+_FOR_THE_SCRIPT = 0.35
+AUTO = (1 << 64) - 1  # as the size of a row cache: what the governor allows
+
+
+def free_ram() -> int:
+    """Bytes that can be taken without swapping; page cache, which the kernel gives up, counts as free."""
+    return _engine.free_memory()
+
+
+def check_fits(needed: int, what: str, instead: str) -> None:
+    """Refuses with MemoryError what would not fit."""
+    free = free_ram()
+    if needed > free:
+        raise MemoryError(
+            f"{what} would take {amount(needed)} of memory, and {amount(free)} are free; {instead}"
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file that competes for memory."""
+
+    key: Any
+    bytes: int
+    row_bytes: int = 0  # 0: a topology
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a file gets: `held` as a whole in memory, or a row cache of at most `cache` bytes, or neither.
+
+    A column that is held has its row cache in reserve, for when it turns out not to fit.
+    """
+
+    held: bool = False
+    cache: int = 0
+
+    def __str__(self) -> str:
+        if self.held:
+            return "held in memory"
+        if self.cache == AUTO:
+            return "row cache as memory allows"
+        return f"row cache of at most {amount(self.cache)}" if self.cache else "read in deep queues"
+
+
+def parse_cache(cache: str | int) -> int | None:
+    """Bytes, or None for "auto"."""
+    if isinstance(cache, str) and cache.strip().lower() == "auto":
+        return None
+    if isinstance(cache, str | int) and not isinstance(cache, bool):
+        with suppress(ValueError):
+            return parse_memory(cache, least=0)
+    raise ValueError(f"cache is {cache!r}; give 'auto', 0, a number of bytes, or text such as '4GB'")
+
+
+def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dict[Any, Share]:
+    """Divides the free memory (found out when not given) among `parts`. `cache`: bytes, or None for auto."""
+    room = int((free_ram() if free is None else free) * (1 - _FOR_THE_SCRIPT)) - (cache or 0)
+    held: set[Any] = set()
+    for part in sorted(parts, key=lambda p: p.row_bytes):
+        if part.bytes <= room:
+            held.add(part.key)
+            room -= part.bytes
+    columns = [p for p in parts if p.row_bytes]
+    caching = [p for p in columns if p.key not in held] or columns
+    total = max(1, sum(p.bytes for p in caching))
+    sizes = {p.key: AUTO if cache is None else cache * p.bytes // total for p in caching}
+    return {p.key: Share(p.key in held, sizes.get(p.key, 0)) for p in parts}

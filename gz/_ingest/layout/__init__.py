@@ -1,0 +1,1 @@
+"""Dataset folders as downloaded, each read into a spec."""

@@ -1,0 +1,90 @@
+"""The `gz` command. Results go to stdout, everything else to stderr; with --json there is one JSON document
+on stdout, whatever happens."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+import gz
+from gz.cli import edit, ingest, show
+from gz.cli.output import Output, UsageError, common_flags
+
+_DESCRIPTION = """\
+Graphs and features far larger than RAM, in files, for PyG and DGL.
+
+  gz ingest papers --edges edges.csv --features x=x.npy    make a store
+  gz info papers                                           what it holds
+  gz verify papers                                         is every byte right?
+  gz add papers --feature emb=emb.npy                      add a column
+  gz rm papers --feature emb                               remove one
+  gz export papers folder                                  to Parquet or .npy
+
+Then, in Python:
+  gz.open("papers"), gz_pyg.load("papers"), gz_dgl.load("papers")"""
+
+_EPILOG = """\
+exit codes:
+  0    done
+  1    failed: the input, a file or the disk is not as it should be
+  2    wrong usage
+  130  interrupted (Ctrl-C)"""
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage().rstrip())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    out = Output("--json" in given, "-q" in given or "--quiet" in given)
+    try:
+        code = _run(given, out)
+        out.end(code)
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _run(given: list[str], out: Output) -> int:
+    try:
+        args = parser().parse_args(given)
+        out.begin(args)
+        with warnings.catch_warnings():
+            for kind in (RuntimeWarning, DeprecationWarning):
+                warnings.simplefilter("always", kind)
+            warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
+            code: int = args.run(args, out)
+            return code
+    except KeyboardInterrupt as e:
+        notes = getattr(e, "__notes__", None) or ["nothing was written"]
+        out.error(e, f"interrupted; {'; '.join(notes)}")
+        return INTERRUPTED
+    except UsageError as e:
+        out.error(e, str(e), e.usage)
+        return USAGE
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError, KeyError, IndexError, TypeError, MemoryError) as e:
+        out.error(e)
+        return FAILED
+
+
+def parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    whole = _Parser(prog="gz", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw)
+    whole.add_argument("--version", action="version", version=f"gz {gz.__version__}")
+    common_flags(whole)
+    commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
+    for module in (ingest, show, edit):
+        module.register(commands)
+    return whole

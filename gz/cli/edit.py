@@ -1,0 +1,111 @@
+"""The commands that work on a finished store: add, rm, export."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import gz
+from gz.cli.ingest import named_files
+from gz.cli.output import Output, UsageError, common_flags, memory_flags
+from gz.exporter import export
+
+
+def register(commands: Any) -> None:
+    raw = argparse.RawDescriptionHelpFormatter
+    add = commands.add_parser(
+        "add",
+        help="add or replace columns",
+        formatter_class=raw,
+        epilog="examples:\n  gz add papers --feature emb=emb.npy\n"
+        "  gz add mag --edge-type author,writes,paper --feature year=year.npy \\\n      --replace\n\n"
+        "The column appears at once and complete. Programs that have a replaced one\n"
+        "open keep the old one.",
+    )
+    _which(add)
+    add.add_argument("--feature", action="append", required=True, metavar="NAME=FILE", help="repeatable")
+    add.add_argument("--replace", action="store_true", help="take the place of columns of the same name")
+    add.add_argument("--dtype", help="to store them as")
+    add.add_argument(
+        "--order",
+        choices=["original", "stored"],
+        default="original",
+        help="of the rows of edge columns: as the edges were ingested, or as the topology holds them",
+    )
+    add.add_argument("--adopt", action="store_true", help="use .npy files where they lie, without a copy")
+    memory_flags(add)
+    common_flags(add)
+    add.set_defaults(run=_add)
+
+    rm = commands.add_parser(
+        "rm",
+        help="remove columns",
+        formatter_class=raw,
+        epilog="example:\n  gz rm papers --feature emb",
+    )
+    _which(rm)
+    rm.add_argument("--feature", action="append", required=True, metavar="NAME", help="repeatable")
+    common_flags(rm)
+    rm.set_defaults(run=_rm)
+
+    out = commands.add_parser(
+        "export",
+        help="write a store as Parquet or .npy files",
+        formatter_class=raw,
+        epilog="example:\n  gz export papers folder\n  gz ingest again --spec folder/graph.toml",
+    )
+    out.add_argument("store", metavar="STORE")
+    out.add_argument("out", metavar="OUT", help="the folder to make")
+    out.add_argument("--format", choices=["parquet", "npy"], default="parquet")
+    out.add_argument("--overwrite", action="store_true", help="replace OUT")
+    memory_flags(out)
+    common_flags(out)
+    out.set_defaults(run=_export)
+
+
+def _which(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", metavar="STORE")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--node-type", metavar="TYPE", help="may be left out when there is one")
+    group.add_argument("--edge-type", metavar="SRC,REL,DST", help="for a column of edges")
+
+
+def _type(args: argparse.Namespace) -> Any:
+    if not args.edge_type:
+        return args.node_type
+    parts = tuple(args.edge_type.split(","))
+    if len(parts) != 3:
+        raise UsageError(f"--edge-type {args.edge_type!r}: write it as SRC,REL,DST")
+    return parts
+
+
+def _add(args: argparse.Namespace, out: Output) -> int:
+    options = {k: getattr(args, k) for k in ("replace", "dtype", "order", "adopt", "memory", "tmp")}
+    files, t = named_files(args.feature), _type(args)
+    store = gz.open(args.store)
+    added: dict[str, Any] = {}
+    out.tell({"store": store.path, "added": added})
+    for name, file in files.items():
+        column = store.add_feature(name, file, t, **options)
+        added[name] = {"dtype": column.dtype, "shape": list(column.shape)}
+        out.say(f"{store.path}: {name}, {column.dtype} {' x '.join(f'{n:,}' for n in column.shape)}")
+    return 0
+
+
+def _rm(args: argparse.Namespace, out: Output) -> int:
+    t = _type(args)
+    store = gz.open(args.store)
+    removed: list[str] = []
+    out.tell({"store": store.path, "removed": removed})
+    for name in args.feature:
+        store.remove_feature(name, t)
+        removed.append(name)
+        out.say(f"{store.path}: {name} removed")
+    return 0
+
+
+def _export(args: argparse.Namespace, out: Output) -> int:
+    export(args.store, args.out, args.format, overwrite=args.overwrite, memory=args.memory, tmp=args.tmp)
+    out.tell({"path": args.out, "spec": f"{args.out}/graph.toml", "format": args.format})
+    out.say(f"{args.out}: `gz ingest NEW --spec {args.out}/graph.toml` makes a store of it again")
+    return 0

@@ -1,0 +1,1 @@
+"""DGL functions that know stores, each with the signature and the result of its original."""

@@ -1,0 +1,1 @@
+"""What a loader does with a source: inputs, batches, iteration."""

@@ -1,0 +1,1 @@
+"""What the samplers are made of, and those that are not NeighborSampler."""

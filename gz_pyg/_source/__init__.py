@@ -1,0 +1,1 @@
+"""What samplers and loaders take from: a store, a graph in memory, or any (FeatureStore, GraphStore)."""

@@ -1,0 +1,71 @@
+"""What the README says was measured is what the result files hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import tables
+
+    yield tables
+    sys.modules.pop("tables", None)
+
+
+def test_the_tables_of_the_readme_are_those_of_the_results(tables):
+    text = (ROOT / "README.md").read_text()
+    assert "<!-- measured: warm -->" in text
+    assert tables.filled(text) == text, "run python benchmarks/tables.py"
+
+
+def record(quiet: bool) -> dict:
+    times = {"gz": [0.2, 0.1], "graphzero": [1.0, 0.8]}
+    return {
+        "date": "2026-01-02", "quiet": quiet, "others": 0.03, "setting": {"repeat": 5},
+        "machine": {"cpu": "C", "threads": 2, "ram": "9 GiB"},
+        "tables": [
+            {"title": f"{kind} walk", "unit": "M steps/s", "work": 2.0, "seconds": times}
+            for kind in ("uniform", "node2vec")
+        ],
+    }  # fmt: skip
+
+
+def test_a_row_is_the_best_of_both_with_their_spread(tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    (tmp_path / "walk-scale1.json").write_text(json.dumps(record(quiet=True)))
+    row = next(r for r in tables.TABLES["warm"] if r.title == "uniform walk")
+    assert row.cells()[1:4] == (
+        "20 M steps/s (worst round 2.0x)",
+        "graphzero, 2.5 M steps/s (worst round 1.2x)",
+        "8.0x",
+    )
+    lines = tables.table("warm").splitlines()
+    assert len(lines) == 6  # two of the head, the two rows there are, and where they were measured
+    assert lines[-1].startswith("C, 2 threads, 9 GiB, 2026-01-02; best of 5 rounds")
+    assert lines[-1].endswith("others took at most 3% of a processor.")
+
+
+def test_a_run_beside_others_is_not_used(tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    (tmp_path / "walk-scale1.json").write_text(json.dumps(record(quiet=False)))
+    assert next(r for r in tables.TABLES["warm"] if r.title == "uniform walk").cells() is None
+
+
+def test_what_others_take_is_all_work_less_ones_own(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from _common import Bystanders
+
+    # Seconds: on the clock, of all processors, of this process.
+    moments = iter([(100.0, 50.0, 5.0), (110.0, 68.0, 20.0), (120.0, 78.0, 30.0)])
+    monkeypatch.setattr(Bystanders, "_now", lambda self: next(moments))
+    bystanders = Bystanders()
+    assert bystanders.share() == pytest.approx(0.3)  # 18 s in all, 15 of its own
+    assert bystanders.share() == 0

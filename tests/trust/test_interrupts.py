@@ -15,8 +15,10 @@ from waits import PATIENCE, script
 import gz
 
 # Does the work to know how long it takes, then again with Ctrl-C on the way. The timer stands for a finger:
-# it fires inside of the call, wherever that is. Both go by the time of the processor, which no other program
-# changes. An engine that did not ask would take all of it.
+# it fires inside of the call, wherever that is. Both go by the time of the processor, which other programs
+# change least; on a busy virtual machine it still varies by a factor of five for the same work, so the finger is
+# early, and what is asked for is half of the time, in one of three tries. An engine that did not look for it
+# would take all of the time, in each.
 SCRIPT = """
 import os, shutil, signal, sys, time
 import numpy as np
@@ -35,7 +37,7 @@ calls = {
     "arrays": lambda: gz.ingest("out", edges=(edges[0], edges[1]), memory="64MB", num_nodes=50_000),
 }
 edges = np.load("e.npy", mmap_mode="r")
-ids = np.random.default_rng(0).integers(0, 1 << 22, 2_000_000)
+ids = np.random.default_rng(0).integers(0, 1 << 22, 4_000_000)
 
 def clean():
     for name in ("out", "out.gl"):
@@ -43,25 +45,41 @@ def clean():
             shutil.rmtree(name)
         elif os.path.exists(name):
             os.unlink(name)
+    for name in ("x.npy", "zeros.gd"):  # the next run finds no more of them in memory than the last one
+        descriptor = os.open(name, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
-begin = time.process_time()
-calls[call]()
-whole = time.process_time() - begin
-clean()
-before = sorted(os.listdir())
-signal.signal(signal.SIGPROF, signal.default_int_handler)
-begin = time.process_time()
-signal.setitimer(signal.ITIMER_PROF, whole / 5)
-try:
+def attempt():
+    clean()
+    begin = time.process_time()
     calls[call]()
-    print("ran to its end")
-except KeyboardInterrupt:
-    took = time.process_time() - begin
-    left = sorted(set(os.listdir()) - set(before))
-    assert all(".partial-" in name for name in left), left  # finished phases, which the next run goes on from
-    print("cut" if took < whole * 0.8 else f"took {took:.2f} s, the whole {whole:.2f} s")
+    whole = time.process_time() - begin
+    clean()
+    before = sorted(os.listdir())
+    signal.signal(signal.SIGPROF, signal.default_int_handler)
+    begin = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, whole / 20)
+    try:
+        calls[call]()
+    except KeyboardInterrupt:
+        took = time.process_time() - begin
+        left = sorted(set(os.listdir()) - set(before))
+        assert all(".partial-" in name for name in left), left  # finished phases, which the next run goes on from
+        for name in left:
+            shutil.rmtree(name)
+        return "cut" if took < whole / 2 else f"took {took:.2f} s, the whole {whole:.2f} s"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "ran to its end"
+
+for _ in range(3):
+    said = attempt()
+    if said == "cut":
+        break
+print(said)
 """
-EDGES = 4_000_000
+EDGES = 12_000_000  # a second of work: the engine looks for Ctrl-C five times a second
 
 
 def sparse_column(path, rows: int) -> None:
@@ -84,7 +102,7 @@ def folder(tmp_path_factory):
         header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 22, 32)}
         np.lib.format.write_array_header_1_0(f, header)
         f.truncate(f.tell() + (1 << 22) * 128)
-    sparse_column(here / "zeros.gd", 2_000_000)
+    sparse_column(here / "zeros.gd", 3_000_000)
     edges = np.random.default_rng(0).integers(0, 50_000, (2, EDGES))
     np.save(here / "e.npy", edges)
     import pyarrow as pa

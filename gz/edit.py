@@ -74,7 +74,7 @@ def add_feature(
     value: Any,
     t: Type = None,
     *,
-    replace: bool = False,
+    overwrite: bool = False,
     dtype: str | None = None,
     order: str = "original",
     adopt: bool = False,
@@ -83,7 +83,7 @@ def add_feature(
 ) -> FeatureStore:
     """See Store.add_feature."""
     budget, place = parse_memory(memory), temporary_folder(tmp)
-    target = _Target(store, name, t, replace)
+    target = _Target(store, name, t, overwrite)
     if order not in ("original", "stored"):
         raise ValueError(f"order={order!r}: choose 'original' or 'stored'")
     in_place = target.node or order == "stored"
@@ -109,7 +109,7 @@ def add_feature(
 
 def remove_feature(store: Editable, name: str, t: Type = None) -> None:
     """See Store.remove_feature."""
-    _Target(store, name, t, replace=True, must_exist=True).publish(None)
+    _Target(store, name, t, overwrite=True, must_exist=True).publish(None)
 
 
 def new_column(
@@ -119,7 +119,7 @@ def new_column(
     dtype: Any = "float32",
     t: Type = None,
     *,
-    replace: bool = False,
+    overwrite: bool = False,
 ) -> OutputColumn:
     """See Store.new_column."""
     kind = str(dtype).removeprefix("torch.")
@@ -127,14 +127,14 @@ def new_column(
         kind = np.dtype(dtype).name
         if kind not in STORABLE:
             raise ValueError(f"dtype {dtype!r} cannot be stored; choose one of {', '.join(STORABLE)}")
-    target, shape = _Target(store, name, t, replace), as_shape(row_shape)
+    target, shape = _Target(store, name, t, overwrite), as_shape(row_shape)
     return OutputColumn(_Draft(target), (target.rows, *shape), kind)
 
 
 def scratch(store: Editable) -> _Draft:
     """A ``folder`` in the store for files that are needed until ``discard``. What a killed process leaves
     there is removed by the next change of a column."""
-    return _Draft(_Target(store, "scratch", store.node_types[0], replace=True))
+    return _Draft(_Target(store, "scratch", store.node_types[0], overwrite=True))
 
 
 class OutputColumn:
@@ -198,8 +198,8 @@ class OutputColumn:
 class _Target:
     """The place of a column in a store."""
 
-    def __init__(self, store: Editable, name: str, t: Type, replace: bool, must_exist: bool = False):
-        self.store, self.name, self.replace, self.must_exist = store, name, replace, must_exist
+    def __init__(self, store: Editable, name: str, t: Type, overwrite: bool, must_exist: bool = False):
+        self.store, self.name, self.overwrite, self.must_exist = store, name, overwrite, must_exist
         self.root = Path(store.path)
         self.node = t is None or isinstance(t, str)
         if t is None or isinstance(t, str):
@@ -218,10 +218,10 @@ class _Target:
         where = f"{self.root}: {'node' if self.node else 'edge'} type {self.type!r}"
         if self.must_exist and not there:
             raise KeyError(f"{where} has no column {self.name!r}; it has {sorted(self.columns(m))}")
-        if there and not self.replace:
+        if there and not self.overwrite:
             raise FileExistsError(
                 errno.EEXIST,
-                f"has a column {self.name!r}; pass replace=True (--replace) to replace it",
+                f"has a column {self.name!r}; pass overwrite=True (--overwrite) to replace it",
                 where,
             )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
-from gz._base.arrays import as_ids, npy_layout, numpy_dtype, view
+from gz._base.arrays import as_ids, as_integer, npy_layout, numpy_dtype, view
 from gz._base.files import as_path, replaced
 from gz._base.memory_plan import AUTO, Part, Share, divide, parse_cache
+
+_READ = 1 << 22  # bytes that iterating reads at a time
 
 
 class FeatureStore:
@@ -129,7 +132,7 @@ class FeatureStore:
             return view(self._file.gather(rows), self.dtype, shape)
         if not hasattr(out, "__dlpack__"):
             raise TypeError(f"out must be an array or a CPU tensor; a {type(out).__name__} cannot be filled")
-        target = np.asarray(out)
+        target = _as_array(out)
         if target.shape != shape or target.dtype != self._numpy_dtype:
             raise ValueError(
                 f"out has shape {target.shape} and dtype {target.dtype}; "
@@ -141,8 +144,45 @@ class FeatureStore:
         self._file.gather_into(rows, target.reshape(-1).view(np.uint8))
         return out
 
-    def __getitem__(self, ids: ArrayLike) -> NDArray[Any]:
-        return self.gather(ids)
+    def __getitem__(self, which: Any) -> NDArray[Any]:
+        """Rows, copied: of an integer one, of a slice, a mask or integers an array of them."""
+        if isinstance(which, slice):
+            return self.gather(np.arange(*which.indices(len(self))))
+        if np.ndim(which) == 0 and not isinstance(which, bool | np.bool_):
+            row = as_integer(which, "a row")
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"{self._path}: row {row} is out of range: there are {len(self)} rows")
+            return self.gather(np.array([row % len(self)]))[0]
+        picked = np.asarray(which)
+        if picked.dtype == bool:
+            if picked.shape != (len(self),):
+                raise IndexError(f"{self._path}: a mask of shape {picked.shape} for {len(self)} rows")
+            return self.gather(np.flatnonzero(picked))
+        return self.gather(which)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """The rows one by one; read many at a time."""
+        step = max(1, _READ // max(1, self._file.row_bytes))
+        for begin in range(0, len(self), step):
+            yield from self.gather(np.arange(begin, min(begin + step, len(self))))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The whole column, over the mapped file, for whatever takes arrays."""
+        array = self.get_tensor()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self._path}: {array.dtype} cannot become {dtype} without a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+
+def _as_array(out: Any) -> NDArray[Any]:
+    """What is to be filled, as an array over its memory; bfloat16, which numpy lacks, as uint16."""
+    if str(getattr(out, "dtype", "")) == "torch.bfloat16":
+        import torch  # there is one: `out` is its tensor
+
+        out = out.view(torch.uint16) if out.device.type == "cpu" else out
+    return np.asarray(out)
 
 
 def _npy_version(path: str) -> str:

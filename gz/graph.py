@@ -225,7 +225,7 @@ class Graph:
             0,
             [as_integer(k, "a fanout") for k in fanouts],
             names=self._ids_topology,
-            weights=None if weights is None else _as_weights(weights, self.num_edges),
+            weights=None if weights is None else as_weights(weights, self.num_edges),
         )
         found = _engine.sample(
             [t.num_nodes],
@@ -283,7 +283,7 @@ def _open_again(path: str, version: str) -> Graph:
     return graph
 
 
-def _as_weights(weights: ArrayLike, num_edges: int) -> NDArray[Any]:
+def as_weights(weights: ArrayLike, num_edges: int) -> NDArray[Any]:
     array = np.ascontiguousarray(weights)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"weights must be numbers, not {array.dtype}")

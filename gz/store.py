@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from gz import _engine, edit
-from gz._base.arrays import Ids, as_ids, as_integer, as_seed, first_outside
+from gz._base.arrays import Ids, as_ids, first_outside
+from gz._base.deprecated import Names, overwrite_or
 from gz._base.files import as_path
 from gz._base.memory_plan import parse_cache
 from gz.feature import FeatureStore
 from gz.files import StoreFiles
-from gz.graph import Graph, ends
+from gz.graph import Graph
+from gz.hetero import Columns, Fanouts, HeteroSample, HeteroSampler, Ready
 from gz.id_map import IdMap
 from gz.manifest import FILE_NAME, ColumnEntry, EdgeEntry, EdgeType, Manifest, NodeEntry
-
-Fanouts = Sequence[int] | Mapping[EdgeType, Sequence[int]]
-
-
-@dataclass(slots=True)
-class HeteroSample:
-    """A sampled neighbourhood of several types: as ``Sample``, with a dict by type in every field."""
-
-    nodes: dict[str, Ids]
-    src: dict[EdgeType, Ids]
-    dst: dict[EdgeType, Ids]
-    edge_ids: dict[EdgeType, Ids]
-    nodes_per_hop: dict[str, list[int]]
-    edges_per_hop: dict[EdgeType, list[int]]
-    batch: dict[str, Ids] | None
-    edge_rows: dict[EdgeType, Ids]
 
 
 class Store:
@@ -55,6 +40,7 @@ class Store:
         if not os.path.exists(os.path.join(self._path, FILE_NAME)):
             raise FileNotFoundError(f"{self._path}: not a gz store (it holds no {FILE_NAME})")
         self._files = StoreFiles(self._path, cache, _generation)
+        self._ready: Ready = {}  # for samples
 
     @property
     def path(self) -> str:
@@ -140,7 +126,18 @@ class Store:
         return self._column(name, entry.columns, entry.num_edges, f"edge type {entry.type}", entry.type)
 
     def add_feature(
-        self, name: str, value: Any, t: str | EdgeType | None = None, **options: Any
+        self,
+        name: str,
+        value: Any,
+        t: str | EdgeType | None = None,
+        *,
+        overwrite: bool = False,
+        dtype: str | None = None,
+        order: str = "original",
+        adopt: bool = False,
+        memory: str | int = "2GB",
+        tmp: str | os.PathLike[str] | None = None,
+        replace: bool | None = None,
     ) -> FeatureStore:
         """Adds a column to the store, for all who open it from now on.
 
@@ -148,14 +145,26 @@ class Store:
             name: of the column.
             value: an array, a file or an iterator of chunks, as for ``gz.ingest``.
             t: a node type, which may be left out when there is one, or an edge type.
-            replace: take the place of a column of that name. Who has the old one open keeps it.
+            overwrite: take the place of a column of that name. Who has the old one open keeps it.
             dtype: to store it as.
             order: of the rows of an edge column: ``"original"``, that of the edges given to the ingest
                 (needs kept edge ids), or ``"stored"``, that of the topology.
             adopt: use an .npy where it lies instead of copying it.
             memory, tmp: what it may take, and a folder for temporary files.
+            replace: the old name of ``overwrite``.
         """
-        return edit.add_feature(self, name, value, t, **options)
+        return edit.add_feature(
+            self,
+            name,
+            value,
+            t,
+            overwrite=overwrite_or(replace, overwrite),
+            dtype=dtype,
+            order=order,
+            adopt=adopt,
+            memory=memory,
+            tmp=tmp,
+        )
 
     def remove_feature(self, name: str, t: str | EdgeType | None = None) -> None:
         """Removes a column from the store and the disk. Who has it open keeps it; an adopted .npy stays."""
@@ -168,7 +177,8 @@ class Store:
         dtype: Any = "float32",
         t: str | EdgeType | None = None,
         *,
-        replace: bool = False,
+        overwrite: bool = False,
+        replace: bool | None = None,
     ) -> edit.OutputColumn:
         """A column to fill in place, from any number of threads and processes, and then to publish.
 
@@ -178,9 +188,10 @@ class Store:
 
         ``array`` is ``[nodes, *row_shape]``, zeros at first, on the disk and not in memory. Rows of an edge
         column are in the order of the topology (``edge_rows`` of a sample). The end of the block makes it a
-        column of the store; an exception, or the death of the process, leaves the store as it was.
+        column of the store, in the place of one of that name with ``overwrite``; an exception, or the death
+        of the process, leaves the store as it was.
         """
-        return edit.new_column(self, name, row_shape, dtype, t, replace=replace)
+        return edit.new_column(self, name, row_shape, dtype, t, overwrite=overwrite_or(replace, overwrite))
 
     def splits(self, t: str | None = None) -> list[str]:
         return list(self._node(t).splits)
@@ -198,9 +209,9 @@ class Store:
         return as_ids(ids, f"split {name!r}")
 
     @property
-    def edge_splits(self) -> list[str]:
-        """Names of the splits of a link-prediction dataset (``"train"``, ``"valid"``, ``"test"``), if any."""
-        return list(self.manifest.edge_splits)
+    def edge_splits(self) -> Names:
+        """``edge_splits()``: the splits of a link-prediction dataset (``"train"``, ...), if any."""
+        return Names(self.manifest.edge_splits, "Store.edge_splits")
 
     def edge_split(self, name: str) -> dict[str, Any]:
         """The arrays of an edge split by the dataset's names: ``edge``, ``edge_neg``, ``source_node``, ...
@@ -252,45 +263,30 @@ class Store:
         rng_seed: int = 0,
         disjoint: bool = False,
         direction: str = "in",
+        weights: Columns = None,
+        node_time: Columns = None,
+        edge_time: Columns = None,
+        seed_time: Mapping[str, ArrayLike] | None = None,
+        last: bool = False,
     ) -> HeteroSample:
-        """Samples over several edge types: ``seeds`` by node type, ``fanouts`` for all or by edge type."""
-        types = self.node_types
-        by_edge = fanouts if isinstance(fanouts, Mapping) else dict.fromkeys(self.edge_types, fanouts)
-        for edge_type in by_edge:
-            self._edge(edge_type)
-        graphs = {t: self.graph(t, direction) for t in self.edge_types if t in by_edge}
-        edge_types = []
-        for t, graph in graphs.items():
-            frontier, neighbour = (t[2], t[0]) if direction == "in" else (t[0], t[2])
-            fanout_list = [as_integer(k, "a fanout") for k in by_edge[t]]
-            ends_of_type = types.index(frontier), types.index(neighbour)
-            names = graph._ids_topology
-            edge_types.append(
-                _engine.SampleEdgeType(graph._topology, *ends_of_type, fanout_list, names=names)
-            )
-        for node_type in seeds:
-            self._node(node_type)
-        found = _engine.sample(
-            [self.num_nodes(t) for t in types],
-            edge_types,
-            [_engine.SampleSeeds(types.index(t), as_ids(s, f"seeds of {t!r}")) for t, s in seeds.items()],
-            replace=replace,
-            disjoint=disjoint,
-            rng_seed=as_seed(rng_seed),
-        )
-        nodes = dict(zip(types, found.nodes, strict=True))
-        edges = dict(zip(graphs, found.edges, strict=True))
-        pairs = {t: ends(e, direction == "out") for t, e in edges.items()}
-        return HeteroSample(
-            nodes={t: n.ids for t, n in nodes.items()},
-            src={t: src for t, (src, _) in pairs.items()},
-            dst={t: dst for t, (_, dst) in pairs.items()},
-            edge_ids={t: e.rows if e.ids is None else e.ids for t, e in edges.items()},
-            nodes_per_hop={t: n.per_hop for t, n in nodes.items()},
-            edges_per_hop={t: e.per_hop for t, e in edges.items()},
-            batch={t: n.batch for t, n in nodes.items() if n.batch is not None} if disjoint else None,
-            edge_rows={t: e.rows for t, e in edges.items()},
-        )
+        """Samples over several edge types, as ``Graph.sample`` does over one.
+
+        Args:
+            seeds: global ids by node type.
+            fanouts: neighbours per node, one entry per hop from the seeds outward; for all edge types, or by
+                edge type (types that are not named are left out). -1 takes all.
+            replace, rng_seed, disjoint: as for ``Graph.sample``.
+            direction: which way edges are followed.
+            weights: the edge column to sample by; one name for all edge types that have it, or by edge type a
+                name or an array with a weight for each edge in the order of the topology.
+            node_time, edge_time: times as columns or arrays likewise, by node type or by edge type: a seed
+                sees no node or edge later than itself. Samples by time are disjoint.
+            seed_time: of the seeds, by node type; by default their own ``node_time``.
+            last: take the latest neighbours instead of any.
+        """
+        options = {"replace": replace, "rng_seed": rng_seed, "disjoint": disjoint, "last": last}
+        columns = {"weights": weights, "node_time": node_time, "edge_time": edge_time}
+        return HeteroSampler(self, self._ready).sample(seeds, fanouts, direction, columns, seed_time, options)
 
     def stats(self) -> dict[str, dict[str, Any]]:
         """``stats()`` of every topology and column opened so far, by file."""
@@ -338,6 +334,7 @@ class Store:
 
     def _reload(self, name: str, t: Any) -> None:
         """After a change of column `name` of type `t`."""
+        self._ready.clear()
         self._files.refresh()
         self._files.forget(("column", t if isinstance(t, tuple) else ("node", t), name))
 
@@ -363,11 +360,20 @@ def add(
     path: str | os.PathLike[str] | Store,
     features: Mapping[str, Any],
     t: str | EdgeType | None = None,
-    **options: Any,
+    *,
+    overwrite: bool = False,
+    dtype: str | None = None,
+    order: str = "original",
+    adopt: bool = False,
+    memory: str | int = "2GB",
+    tmp: str | os.PathLike[str] | None = None,
+    replace: bool | None = None,
 ) -> Store:
     """Adds columns to a store: ``gz.add("papers", {"emb": "emb.npy"})``. The options are those of
     ``Store.add_feature``. Returns the open store."""
+    overwrite = overwrite_or(replace, overwrite)
+    options: dict[str, Any] = {"dtype": dtype, "order": order, "adopt": adopt, "memory": memory, "tmp": tmp}
     store = path if isinstance(path, Store) else open_store(path)
     for name, value in features.items():
-        store.add_feature(name, value, t, **options)
+        edit.add_feature(store, name, value, t, overwrite=overwrite, **options)
     return store

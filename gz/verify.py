@@ -106,9 +106,9 @@ def _topologies(store: Store, edge: EdgeEntry) -> Iterator[Check]:
         sound.add(direction)
         if sound == {"in", "out"}:  # else it is the other that is damaged
             in_file, folder = edge.in_file or "", Folder(store.path)
-            paths = (os.path.join(store.path, f) for f in (in_file, file))
+            in_path, out_path = os.path.join(store.path, in_file), os.path.join(store.path, file)
             with folder.opened(in_file) as a, folder.opened(file) as b:
-                _engine.verify_pair(*paths, a, b)
+                _engine.verify_pair(in_path, out_path, a, b)
 
     for direction, file in (("in", edge.in_file), ("out", edge.out_file)):
         if file is not None:

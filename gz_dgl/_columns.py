@@ -233,7 +233,7 @@ def _to_send(storage: torch.Tensor) -> torch.Tensor:
         check_fits(
             storage.numel() * storage.element_size(),
             "a column that was written to, sent to another process,",
-            "write it to the store instead: g.store.add_feature(name, rows, replace=True)",
+            "write it to the store instead: g.store.add_feature(name, rows, overwrite=True)",
         )
         sent = storage._version, storage.clone()
         storage._gz_sent = sent  # type: ignore[attr-defined]

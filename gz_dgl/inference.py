@@ -114,7 +114,7 @@ def _places(g: StoreGraph, final: str, hetero: bool, inner: int | None, column: 
     def place(ntype: str, shape: tuple[int, ...], dtype: str) -> Output:
         if inner is None and column is not None:
             t = g._graph.ntypes[g.get_ntype_id(ntype)]
-            return g.store.new_column(column, shape[1:], dtype, t, replace=True)
+            return g.store.new_column(column, shape[1:], dtype, t, overwrite=True)
         layer = "" if inner is None else f".layer{inner}"
         path = f"{_base(final, ntype, hetero)}{layer}.npy"
         _check_dtype(dtype)

@@ -65,7 +65,7 @@ def _ordered(types: list[Any], saved: list[Any] | None) -> list[Any]:
     return wanted if wanted and sorted(wanted) == sorted(types) else sorted(types)
 
 
-def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memory: str | int = "2GB") -> None:
+def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memory: str | int = "2GB") -> str:
     """Writes a DGLGraph with its node and edge features to a store.
 
     Edge ids and their idtype, the order of neighbours and both directions are kept, so that ``load`` gives an
@@ -76,6 +76,9 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
         path: the directory to make.
         overwrite: replace it if it is there.
         memory: what writing may take.
+
+    Returns:
+        The path, for ``load``.
     """
     if g.is_block:
         raise ValueError("a block is one layer of a batch; save the graph it was sampled from")
@@ -98,7 +101,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
             meta={_META: meta},
             **options,
         )
-        return
+        return os.fspath(path)
     spec = {
         "nodes": {
             t: {"num_nodes": g.num_nodes(t), "features": _columns(f)}
@@ -111,6 +114,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
         "meta": {_META: {**meta, "ntypes": g.ntypes, "etypes": [list(t) for t in g.canonical_etypes]}},
     }
     gz.ingest(path, spec=spec, **options)
+    return os.fspath(path)
 
 
 def _edges(g: Any, etype: Any) -> tuple[Any, Any]:

@@ -54,7 +54,7 @@ class StoreGraph:
         ``{"valid": {"edge": ..., "edge_neg": ...}}``, or whatever the dataset calls them. Tensors lie over
         the mapped files; a column of names (``head_type``) is a list.
         """
-        if not self.store.edge_splits:
+        if not self.store.edge_splits():
             raise AttributeError(
                 f"{self.store.path}: the store has no edge splits; `gz ingest --ogb` keeps those of a "
                 "link-prediction dataset, and PyG's RandomLinkSplit makes some"
@@ -64,7 +64,7 @@ class StoreGraph:
                 k: v if isinstance(v, list) else torch.from_numpy(v)
                 for k, v in self.store.edge_split(name).items()
             }
-            for name in self.store.edge_splits
+            for name in self.store.edge_splits()
         }
 
     # ---- copies and devices: what PyG does, without reading files for it ----

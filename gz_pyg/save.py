@@ -167,11 +167,11 @@ class _Known:
         store = self._store
         if store is None:
             return {}
-        if store.edge_splits and self._changed:
+        if store.edge_splits() and self._changed:
             self.left_out.append(
                 f"the edge splits are not saved: the nodes of {self._changed} are no longer all of these",
             )
-        elif store.edge_splits:
+        elif store.edge_splits():
             self.carried.edge_splits(store)
         return {k: v for k, v in store.manifest.meta.items() if k != META}
 

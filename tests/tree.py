@@ -24,7 +24,7 @@ FOLDERS = (
 ROOMS = {
     "engine": ("gz._engine",),
     "base": ("gz._base",),
-    "parts": ("gz.manifest", "gz.feature", "gz.graph", "gz.id_map", "gz.files", "gz.output"),
+    "parts": ("gz.manifest", "gz.feature", "gz.graph", "gz.hetero", "gz.id_map", "gz.files", "gz.output"),
     "read": ("gz._ingest.read",),
     "plan": ("gz._ingest.plan",),
     "layout": ("gz._ingest.layout",),
@@ -32,7 +32,7 @@ ROOMS = {
     "ingest": ("gz._ingest",),
     "edit": ("gz.edit",),
     "store": ("gz.store",),
-    "tools": ("gz.convert", "gz.exporter", "gz._export_files", "gz.verify"),
+    "tools": ("gz.convert", "gz.exporter", "gz.verify"),
     "gz": ("gz",),
     "adapter": ("gz.adapter",),
     "cli": ("gz.cli", "gz.__main__"),

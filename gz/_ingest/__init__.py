@@ -7,6 +7,7 @@ import time
 from contextlib import closing
 from typing import Any
 
+from gz._base.deprecated import deprecated
 from gz._base.place import new_store, temporary_folder
 from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
@@ -14,7 +15,6 @@ from gz._ingest.layout import igb as igb_layout
 from gz._ingest.layout import lsc as lsc_layout
 from gz._ingest.layout import ogb as ogb_layout
 from gz._ingest.plan import preflight
-from gz._ingest.plan.deprecated import deprecated
 from gz._ingest.plan.describe import describe, plan_lines
 from gz._ingest.plan.fingerprint import PhaseKeys
 from gz._ingest.plan.inputs import open_inputs

@@ -20,8 +20,8 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz ingest papers --edges edges.csv --features x=x.npy    make a store
   gz info papers                                           what it holds
   gz verify papers                                         is every byte right?
-  gz add papers --feature emb=emb.npy                      add a column
-  gz rm papers --feature emb                               remove one
+  gz add papers --features emb=emb.npy                     add a column
+  gz rm papers --features emb                              remove one
   gz export papers folder                                  to Parquet or .npy
 
 Then, in Python:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 import gz
+from gz._base.deprecated import deprecated
 from gz.cli.ingest import named_files
 from gz.cli.output import Output, UsageError, common_flags, memory_flags
 from gz.exporter import export
@@ -17,14 +18,15 @@ def register(commands: Any) -> None:
         "add",
         help="add or replace columns",
         formatter_class=raw,
-        epilog="examples:\n  gz add papers --feature emb=emb.npy\n"
-        "  gz add mag --edge-type author,writes,paper --feature year=year.npy \\\n      --replace\n\n"
+        epilog="examples:\n  gz add papers --features emb=emb.npy\n"
+        "  gz add mag --edge-type author,writes,paper --features year=year.npy \\\n      --overwrite\n\n"
         "The column appears at once and complete. Programs that have a replaced one\n"
         "open keep the old one.",
     )
     _which(add)
-    add.add_argument("--feature", action="append", required=True, metavar="NAME=FILE", help="repeatable")
-    add.add_argument("--replace", action="store_true", help="take the place of columns of the same name")
+    _features(add, "NAME=FILE")
+    add.add_argument("--overwrite", action="store_true", help="take the place of columns of the same name")
+    add.add_argument("--replace", action="store_true", help=argparse.SUPPRESS)  # the old name of --overwrite
     add.add_argument("--dtype", help="to store them as")
     add.add_argument(
         "--order",
@@ -41,10 +43,10 @@ def register(commands: Any) -> None:
         "rm",
         help="remove columns",
         formatter_class=raw,
-        epilog="example:\n  gz rm papers --feature emb",
+        epilog="example:\n  gz rm papers --features emb",
     )
     _which(rm)
-    rm.add_argument("--feature", action="append", required=True, metavar="NAME", help="repeatable")
+    _features(rm, "NAME")
     common_flags(rm)
     rm.set_defaults(run=_rm)
 
@@ -70,6 +72,18 @@ def _which(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--edge-type", metavar="SRC,REL,DST", help="for a column of edges")
 
 
+def _features(parser: argparse.ArgumentParser, metavar: str) -> None:
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("--features", action="append", metavar=metavar, help="repeatable")
+    either.add_argument("--feature", action="append", help=argparse.SUPPRESS)  # its old name
+
+
+def _named(args: argparse.Namespace) -> list[str]:
+    if args.feature:
+        deprecated("--feature", "--features")
+    return args.features or args.feature
+
+
 def _type(args: argparse.Namespace) -> Any:
     if not args.edge_type:
         return args.node_type
@@ -80,8 +94,11 @@ def _type(args: argparse.Namespace) -> Any:
 
 
 def _add(args: argparse.Namespace, out: Output) -> int:
-    options = {k: getattr(args, k) for k in ("replace", "dtype", "order", "adopt", "memory", "tmp")}
-    files, t = named_files(args.feature), _type(args)
+    if args.replace:
+        deprecated("--replace", "--overwrite")
+        args.overwrite = True
+    options = {k: getattr(args, k) for k in ("overwrite", "dtype", "order", "adopt", "memory", "tmp")}
+    files, t = named_files(_named(args)), _type(args)
     store = gz.open(args.store)
     added: dict[str, Any] = {}
     out.tell({"store": store.path, "added": added})
@@ -97,7 +114,7 @@ def _rm(args: argparse.Namespace, out: Output) -> int:
     store = gz.open(args.store)
     removed: list[str] = []
     out.tell({"store": store.path, "removed": removed})
-    for name in args.feature:
+    for name in _named(args):
         store.remove_feature(name, t)
         removed.append(name)
         out.say(f"{store.path}: {name} removed")

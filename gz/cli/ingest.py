@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import gz
-from gz._ingest.plan.deprecated import deprecated
+from gz._base.deprecated import deprecated
 from gz._ingest.plan.describe import plan_lines
 from gz.cli.output import Output, UsageError, common_flags, memory_flags
 

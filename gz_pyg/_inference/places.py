@@ -80,10 +80,10 @@ def tensors(rows: LayerRows) -> dict[Any, Tensor]:
 class Target:
     """What the user gave as ``out``: a column of the store, a file, a folder for several types, or None."""
 
-    def __init__(self, out: Any, store: gz.Store | None, node_types: list[Any], replace: bool):
+    def __init__(self, out: Any, store: gz.Store | None, node_types: list[Any], overwrite: bool):
         self.column: str | None = None
         self._path: str | None = None
-        self._store, self._replace, self._hetero = store, replace, node_types != [None]
+        self._store, self._overwrite, self._hetero = store, overwrite, node_types != [None]
         if out is None:
             return
         if not isinstance(out, (str, os.PathLike)):
@@ -104,15 +104,15 @@ class Target:
             )
         types = [t for t in node_types if t is not None] or store.node_types[:1]
         there = [t for t in types if path in store.node_columns(t)]
-        if there and not replace:
+        if there and not overwrite:
             raise FileExistsError(
-                17, f"has a column {path!r}; pass replace=True to replace it", f"{store.path}: {there[0]}"
+                17, f"has a column {path!r}; pass overwrite=True to replace it", f"{store.path}: {there[0]}"
             )
 
     def place(self, t: Any, shape: tuple[int, ...], dtype: str) -> Output:
         if self.column is not None:
             assert self._store is not None
-            return self._store.new_column(self.column, shape[1:], dtype, t, replace=self._replace)
+            return self._store.new_column(self.column, shape[1:], dtype, t, overwrite=self._overwrite)
         if self._path is not None:
             if dtype == "bfloat16":
                 raise ValueError("a .npy file cannot hold bfloat16; give the name of a column of the store")

@@ -38,7 +38,7 @@ def inference(
     device: Any = None,
     memory: str | int = "1GB",
     tmp: str | os.PathLike[str] | None = None,
-    replace: bool = False,
+    overwrite: bool = False,
     progress: bool | None = None,
 ) -> Any:
     """Computes a model for all nodes, one layer after the other, each with all neighbours.
@@ -63,7 +63,7 @@ def inference(
         device: where layers run; by default where their parameters are.
         memory: what inner layers may take of memory; beyond that they are files.
         tmp: the folder for these; by default in the store, or else the system's for temporary files.
-        replace: replace a column of the name ``out``.
+        overwrite: replace a column of the name ``out``.
         progress: show it; by default when stderr is a terminal.
 
     Returns:
@@ -77,7 +77,7 @@ def inference(
     asked = {k: v for k, v in (("edge_weight", edge_weight), ("edge_attr", edge_attr)) if v is not None}
     view = _Edges(source, feature, asked, layers)
     store = next((s._mapping.store for s in source.data.stores if isinstance(s._mapping, Overlay)), None)
-    target = Target(out, store, source.node_types, replace)
+    target = Target(out, store, source.node_types, overwrite)
     run = _Run(view, layers, batch_size, layers.device if device is None else torch.device(device))
     inner = InnerRows(parse_memory(memory, least=0), store, tmp)
     with ExitStack() as stack:

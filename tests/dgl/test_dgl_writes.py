@@ -246,9 +246,9 @@ def test_changes_of_the_store_are_seen_by_graphs_opened_through_it(on_disk):
     loader = DataLoader(h, torch.arange(N), sampler, batch_size=N)
     early = h.local_var(), h.int(), h["_E"] if len(h.etypes) > 1 else h.clone()
     new = torch.rand(N, 3)
-    store.add_feature("feat", new.numpy(), replace=True)
+    store.add_feature("feat", new.numpy(), overwrite=True)
     store.add_feature("more", new.numpy())
-    store.add_feature("e", np.arange(E), tuple(store.edge_types[0]), replace=True)
+    store.add_feature("e", np.arange(E), tuple(store.edge_types[0]), overwrite=True)
     store.remove_feature("label")
     for graph in (h, *early, pickle.loads(pickle.dumps(h))):
         assert torch.equal(graph.ndata["feat"], new)
@@ -259,7 +259,7 @@ def test_changes_of_the_store_are_seen_by_graphs_opened_through_it(on_disk):
     assert torch.equal(block.srcdata["feat"], new[inputs])
     h.ndata["feat"] = new + 1  # the latest wins, over the store and under it
     assert torch.equal(h.ndata["feat"], new + 1)
-    store.add_feature("feat", new.numpy(), replace=True)
+    store.add_feature("feat", new.numpy(), overwrite=True)
     assert torch.equal(h.ndata["feat"], new)
 
 

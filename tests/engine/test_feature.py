@@ -368,3 +368,36 @@ def test_large_gathers_fill_their_output_and_nothing_beside_it(row_bytes, off):
         np.testing.assert_array_equal(out, rows[ids])
         assert not memory[:at].any()
         assert not memory[at + out.size :].any()
+
+
+def test_a_column_is_indexed_as_an_array_is(tmp_path):
+    rows = np.random.default_rng(0).random((50, 3), dtype=np.float32)
+    np.save(tmp_path / "x.npy", rows)
+    column = gz.FeatureStore(tmp_path / "x.npy")
+    mask = rows[:, 0] > 0.5
+    slices = [slice(None), slice(3, 40, 5), slice(None, None, -1), slice(60, 70)]
+    lists = [mask, mask.tolist(), [1, 2, 2], np.array([4], np.uint8)]
+    for which in [0, 49, -1, -50, np.int32(7), *slices, *lists]:
+        assert np.array_equal(column[which], rows[which])
+    assert column[[]].shape == (0, 3)
+    assert np.array_equal(np.stack(list(column)), rows)
+    assert np.array_equal(np.asarray(column), rows)
+    assert np.array_equal(np.asarray(column, dtype=np.float64), rows.astype(np.float64))
+    assert np.array_equal(np.mean(column, axis=0), rows.mean(axis=0))
+    for bad in (50, -51, mask[:-1]):
+        with pytest.raises(IndexError):
+            column[bad]
+    for odd in (1.5, "a"):
+        with pytest.raises(TypeError):
+            column[odd]
+
+
+def test_rows_go_into_a_tensor_of_bfloat16(tmp_path):
+    torch = pytest.importorskip("torch")
+    rows = torch.randn(20, 4).to(torch.bfloat16)
+    gz.ingest(tmp_path / "s", edges=([0], [1]), num_nodes=20, features={"x": rows})
+    out = torch.empty(3, 4, dtype=torch.bfloat16)
+    assert gz.open(tmp_path / "s").feature("x").gather([5, 0, 19], out=out) is out
+    assert torch.equal(out, rows[[5, 0, 19]])
+    with pytest.raises(ValueError, match="float32"):
+        gz.open(tmp_path / "s").feature("x").gather([5], out=torch.empty(1, 4))

@@ -184,9 +184,9 @@ def test_into_a_column_of_the_store(own_store, homogeneous):
     assert torch.equal(gz_pyg.load(own_store.store.path).emb, got)
     (batch,) = gz_pyg.NeighborLoader(own_store, [1], batch_size=100)
     assert torch.equal(batch.emb, got[batch.n_id])
-    with pytest.raises(FileExistsError, match="replace=True"):
+    with pytest.raises(FileExistsError, match="overwrite=True"):
         gz_pyg.inference(model, own_store, "emb")
-    other = gz_pyg.inference([lambda x, e: x + 1], own_store, "emb", replace=True)
+    other = gz_pyg.inference([lambda x, e: x + 1], own_store, "emb", overwrite=True)
     assert torch.equal(own_store.emb, homogeneous.x + 1)
     assert torch.equal(other, homogeneous.x + 1)
 
@@ -242,7 +242,7 @@ def test_what_is_interrupted_leaves_nothing(own_store, homogeneous, tmp_path, ou
     target = tmp_path / "out.npy" if out == "file" else out
     before = files(tmp_path)
     with pytest.raises(error):
-        gz_pyg.inference(layers, own_store, target, batch_size=33, memory=0, replace=True)
+        gz_pyg.inference(layers, own_store, target, batch_size=33, memory=0, overwrite=True)
     assert files(tmp_path) == before
     assert np.load(tmp_path / "out.npy").tolist() == [0, 1, 2]
     assert torch.equal(gz_pyg.load(own_store.store.path).x, homogeneous.x)

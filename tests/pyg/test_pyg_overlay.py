@@ -269,7 +269,7 @@ def test_a_column_added_to_the_store_is_seen(homogeneous, tmp_path):
     loader = gz_pyg.NeighborLoader(data, [-1], batch_size=50)
     list(loader)
     del data.y
-    store.add_feature("x", np.full((100, 2), 9.0, np.float32), replace=True)
+    store.add_feature("x", np.full((100, 2), 9.0, np.float32), overwrite=True)
     store.add_feature("emb", np.arange(100))
     assert data.x.shape == (100, 2)
     for batch in loader:

@@ -21,8 +21,8 @@ CALLS = {
     "ingest": ("ingest new --edges edges.csv", "ingest newer --edges missing.csv"),
     "info": ("info s", "info missing"),
     "verify": ("verify s", "verify missing"),
-    "add": ("add s --feature y=y.npy", "add s --feature z=missing.npy"),
-    "rm": ("rm s --feature x", "rm s --feature missing"),
+    "add": ("add s --features y=y.npy", "add s --features z=missing.npy"),
+    "rm": ("rm s --features x", "rm s --features missing"),
     "export": ("export s out", "export missing out2"),
 }
 
@@ -107,7 +107,7 @@ def test_the_documents_say_what_the_text_says(here, capsys):
     assert report["plan"]["edges"][0]["ends"] == ["src", "dst"]
     assert told("ingest other --edges edges.csv --dry-run")["plan"] == report["plan"]
     assert not os.path.exists("other")
-    assert told("add s --feature y=y.npy")["added"] == {"y": {"dtype": "int64", "shape": [3]}}
+    assert told("add s --features y=y.npy")["added"] == {"y": {"dtype": "int64", "shape": [3]}}
     with open(gz.open("s").feature("y").path, "r+b") as f:
         f.seek(4096)
         f.write(b"\xff")
@@ -196,7 +196,7 @@ def test_temporary_files_go_where_they_are_told_to(here, monkeypatch):
     gz.ingest("same", edges="e.npy", edge_features={"w": "w.npy"}, directions="both", ids="int")
     big, same = gz.open("big"), gz.open("same")
     assert np.array_equal(big.graph().indices, same.graph().indices)
-    add = "add big --edge-type node,to,node --feature v=w.npy --memory 1MB --tmp"
+    add = "add big --edge-type node,to,node --features v=w.npy --memory 1MB --tmp"
     assert main([*add.split(), "/proc/self"]) == 1
     assert main([*add.split(), "tmp"]) == 0
     assert np.array_equal(big.edge_feature("w").get_tensor(), gz.open("big").edge_feature("v").get_tensor())

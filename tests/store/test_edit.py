@@ -51,7 +51,7 @@ def test_a_column_is_added_for_all_who_open_the_store_from_then_on(path, tmp_pat
 
 def test_a_column_of_the_same_name_must_be_replaced_outright(path):
     store = gz.open(path)
-    with pytest.raises(FileExistsError, match=r"has a column 'x'; pass replace=True \(--replace\)"):
+    with pytest.raises(FileExistsError, match=r"has a column 'x'; pass overwrite=True \(--overwrite\)"):
         store.add_feature("x", np.zeros(N))
     assert np.array_equal(gz.open(path).feature("x").get_tensor(), np.arange(N))
 
@@ -61,7 +61,7 @@ def test_readers_keep_the_old_column_and_its_file_goes(path):
     lazy = gz.open(path)
     before = reader.feature("x").get_tensor()
     writer = gz.open(path)
-    writer.add_feature("x", np.arange(N) * 2.0, replace=True)
+    writer.add_feature("x", np.arange(N) * 2.0, overwrite=True)
     assert np.array_equal(before, np.arange(N))
     assert np.array_equal(reader.feature("x").get_tensor(), np.arange(N))
     assert np.array_equal(writer.feature("x").get_tensor(), np.arange(N) * 2.0)
@@ -300,17 +300,17 @@ def test_the_commands(path, tmp_path):
         assert done.returncode == code, done.stderr
         return " ".join((done.stdout + done.stderr).split())
 
-    add = ["add", str(path), "--feature", f"emb={tmp_path / 'emb.npy'}"]
+    add = ["add", str(path), "--features", f"emb={tmp_path / 'emb.npy'}"]
     assert gz_command(*add) == f"{path}: emb, float32 200 x 3"
-    assert "--replace" in gz_command(*add, code=1)
+    assert "--overwrite" in gz_command(*add, code=1)
     edge = ["--edge-type", "node,to,node"]
-    said = gz_command("add", str(path), *edge, "--feature", f"w={tmp_path / 'w.npy'}")
+    said = gz_command("add", str(path), *edge, "--features", f"w={tmp_path / 'w.npy'}")
     assert said == f"{path}: w, int64 {E:,}"
     told = gz_command("info", str(path))
     assert " emb float32 200 x 3, 2.4 kB " in told
     assert f" w int64 {E:,}, {E * 8 / 1000:.1f} kB " in told
     assert gz_command("verify", str(path)).endswith(" 4 files, all sound")
-    assert gz_command("rm", str(path), "--feature", "emb") == f"{path}: emb removed"
-    assert gz_command("rm", str(path), *edge, "--feature", "w") == f"{path}: w removed"
+    assert gz_command("rm", str(path), "--features", "emb") == f"{path}: emb removed"
+    assert gz_command("rm", str(path), *edge, "--features", "w") == f"{path}: w removed"
     assert gz.open(path).node_columns() == ["x"]
     assert gz.open(path).edge_columns() == []

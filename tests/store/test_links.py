@@ -96,7 +96,7 @@ def test_a_column_is_not_added_or_removed_through_a_link(store, tmp_path):
     for add in (
         lambda: gz.add(store, {"z": np.zeros(N)}),
         lambda: gz.open(store).new_column("z"),
-        lambda: gz.add(store, {"x": np.zeros((N, 2))}, replace=True),
+        lambda: gz.add(store, {"x": np.zeros((N, 2))}, overwrite=True),
     ):
         with pytest.raises(OSError, match="symbolic link"):
             add()

@@ -16,9 +16,9 @@ import gz
 
 # Does the work to know how long it takes, then again with Ctrl-C on the way. The timer stands for a finger:
 # it fires inside of the call, wherever that is. Both go by the time of the processor, which other programs
-# change least; on a busy virtual machine it still varies by a factor of five for the same work, so the finger is
-# early, and what is asked for is half of the time, in one of three tries. An engine that did not look for it
-# would take all of the time, in each.
+# change least; on a busy virtual machine it still varies by a factor of five for the same work, so the finger
+# is early, and what is asked for is half of the time, in one of three tries. An engine that did not look for
+# it would take all of the time, in each.
 SCRIPT = """
 import os, shutil, signal, sys, time
 import numpy as np
@@ -65,7 +65,7 @@ def attempt():
     except KeyboardInterrupt:
         took = time.process_time() - begin
         left = sorted(set(os.listdir()) - set(before))
-        assert all(".partial-" in name for name in left), left  # finished phases, which the next run goes on from
+        assert all(".partial-" in name for name in left), left  # finished phases: the next run goes on
         for name in left:
             shutil.rmtree(name)
         return "cut" if took < whole / 2 else f"took {took:.2f} s, the whole {whole:.2f} s"

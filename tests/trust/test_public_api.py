@@ -76,7 +76,7 @@ def test_names_of_any_kind(store, a, b):
             call(a)
         except REFUSED as error:
             says_something(error)
-    assert store.edge_splits == []
+    assert store.edge_splits() == []
     with pytest.raises(REFUSED):
         store.graph(direction=a if a not in ("in", "out") else None)
 
@@ -98,6 +98,10 @@ def test_paths_of_any_kind(path):
         except REFUSED:
             continue
         pytest.fail(f"{call} opened {path!r}")
+    try:
+        assert all(error is not None for _, error in gz.verify(path))
+    except REFUSED as error:
+        says_something(error)
 
 
 def test_a_name_that_is_no_text_is_refused_with_the_remedy(path, tmp_path):
@@ -275,6 +279,7 @@ TABLE = {
     "num_threads": "test_sizes_of_any_kind",
     "open": "test_paths_of_any_kind",
     "set_num_threads": "test_sizes_of_any_kind",
+    "verify": "test_paths_of_any_kind",
 }
 SHOWN = "shows what was checked at open"
 EXEMPT = {
@@ -288,6 +293,9 @@ EXEMPT = {
     "Store.stats": SHOWN,
     "OutputColumn": "made by Store.new_column",
     "HeteroSample": "a plain record",
+    "IngestReport": "a plain record",
+    "IngestReport.as_dict": "takes nothing",
+    "IngestReport.as_json": "takes nothing",
     "Sample": "a plain record",
     "FormatError": "an exception",
     "InputError": "an exception",

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gz._base.deprecated import deprecated
 from gz._base.dtypes import as_numpy, is_array
 from gz._base.text import Text
 from gz._engine import InputError
 from gz._ingest.plan.column_input import open_table
-from gz._ingest.plan.deprecated import deprecated
 from gz._ingest.read.arrow import ArrowTable, is_series, is_table
 from gz._ingest.read.csv_table import CsvTable, IdColumn, as_integers
 from gz._ingest.read.ends import find_id

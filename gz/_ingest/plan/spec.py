@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gz import manifest
+from gz._base.deprecated import deprecated
 from gz._base.files import FileNames
 from gz._engine import InputError
-from gz._ingest.plan.deprecated import deprecated
 from gz._ingest.plan.spec_types import EDGE, NODE, SPEC, check_types
 from gz._ingest.plan.splits import SplitFiles
 from gz._ingest.read.arrow import is_table

@@ -89,7 +89,7 @@ def check_node_split(store, split, t=None):
 
 
 def check_edge_split(store, split):
-    assert store.edge_splits == list(split)
+    assert store.edge_splits() == list(split)
     for name, part in split.items():
         ours = store.edge_split(name)
         assert list(ours) == list(part)

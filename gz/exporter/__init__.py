@@ -31,7 +31,7 @@ from gz._base.place import new_store, temporary_folder
 from gz._base.replace import EXPORT, EXPORT_FILES, EXPORT_HEAD
 from gz._base.sizes import parse_memory
 from gz._engine import FormatError, PageGuard
-from gz._export_files import Chunks, Part, write_npy, write_parquet
+from gz.exporter.files import Chunks, Part, write_npy, write_parquet
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import ColumnEntry, EdgeType
@@ -100,7 +100,7 @@ class _Exporter:
             lines += self._nodes(t)
         for edge_type in self.store.edge_types:
             lines += self._edges(edge_type)
-        for split in self.store.edge_splits:
+        for split in self.store.edge_splits():
             lines += self._edge_split(split)
         return lines
 

@@ -1,4 +1,4 @@
-# make demo | test | test-fast | bench | lint | soak | soak-memory | fmt | clean
+# make demo | test | test-fast | package | docs | bench | lint | soak | soak-memory | fmt | clean
 #
 # Each target sets up what it needs in .venv by itself. A fresh machine needs python3 (3.11 or newer), a C++20
 # compiler and a package registry. Two stamps record what .venv holds:
@@ -32,7 +32,7 @@ BENCHMARKS := open gather walk sample temporal convert edge_ingest parsers pyg_l
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-fast bench lint soak soak-memory fmt clean
+.PHONY: demo test test-fast package docs bench lint soak soak-memory fmt clean
 
 demo: $(ENGINE)
 	$(RUN) $(BIN)/python examples/demo.py
@@ -43,6 +43,16 @@ test: $(ENGINE)
 # One case of every test that is not slow, in less than two minutes: for between two edits.
 test-fast: $(ENGINE)
 	$(RUN) $(BIN)/pytest -m "not slow" --one-case $(TESTS)
+
+# The site, with the reference from docstrings, into site/; a warning is an error.
+docs: $(DEPS)
+	$(PIP) mkdocs-material mkdocstrings-python
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
+# The sdist, and wheels built from it, installed into empty environments and tried there.
+package: $(DEPS)
+	$(PIP) build
+	$(BIN)/python tests/package.py
 
 bench: $(ENGINE)
 	@failed=; for name in $(BENCHMARKS); do \

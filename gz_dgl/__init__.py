@@ -5,6 +5,7 @@
 The rest of the script stays as it is.
 """
 
+from gz import __version__
 from gz_dgl._dispatch import install as _install
 from gz_dgl._functions.whole import InMemoryWarning
 from gz_dgl._prefetch import prefetch
@@ -14,4 +15,13 @@ from gz_dgl.store import load, save
 
 _install()
 
-__all__ = ["InMemoryWarning", "StoreGraph", "empty_column", "inference", "load", "prefetch", "save"]
+__all__ = [
+    "InMemoryWarning",
+    "StoreGraph",
+    "__version__",
+    "empty_column",
+    "inference",
+    "load",
+    "prefetch",
+    "save",
+]

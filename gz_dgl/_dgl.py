@@ -51,8 +51,14 @@ def _import() -> types.ModuleType:
         return sys.modules["dgl"]
     spec = importlib.util.find_spec("dgl")
     if spec is None or spec.origin is None:
-        raise ImportError("gz_dgl needs DGL: pip install 'dgl>=1.1.3' packaging")
-    import torch
+        raise ModuleNotFoundError("gz_dgl needs DGL: pip install 'dgl>=1.1.3' packaging", name="dgl")
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "gz_dgl needs torch, which is not installed: pip install torch, or pip install 'gz[dgl]'",
+            name="torch",
+        ) from None
 
     if _GRAPHBOLT not in sys.modules and graphbolt_is_missing(Path(spec.origin).parent, torch.__version__):
         stand_in = _NoGraphBolt(_GRAPHBOLT, "GraphBolt has no library for this torch.")

@@ -10,6 +10,8 @@ _inference   a model over all nodes, layer by layer
 
 from typing import TYPE_CHECKING, Any
 
+from gz import __version__
+from gz_pyg import _framework  # noqa: F401  first of all: what is missing is said plainly
 from gz_pyg._inference.run import inference
 from gz_pyg._loader.hgt import HGTLoader
 from gz_pyg._loader.links import LinkLoader
@@ -52,6 +54,7 @@ __all__ = [
     "ShaDowKHopSampler",
     "StoreData",
     "StoreHeteroData",
+    "__version__",
     "inference",
     "load",
     "save",

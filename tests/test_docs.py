@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-PAGES = ["README.md", "docs/ingest.md"]
+PAGES = ["README.md", "docs/ingest.md", "docs/tutorial.md", "docs/howto.md"]
 
 
 @pytest.fixture
@@ -69,3 +69,17 @@ def test_links_lead_somewhere(repository):
         text = (repository / page).read_text()
         for target in re.findall(r"\]\(([^)#:]+)\)", text):
             assert os.path.exists((repository / page).parent / target), f"{page} links to {target}"
+
+
+def test_every_public_name_is_in_the_reference(repository):
+    import gz
+    import gz_pyg
+
+    packages = {"gz": gz.__all__, "gz_pyg": gz_pyg.__all__}
+    source = (repository / "gz_dgl/__init__.py").read_text()
+    packages["gz_dgl"] = re.findall(r'^    "(\w+)",$', source, re.M)
+    for package, names in packages.items():
+        page = (repository / f"docs/reference/{package}.md").read_text()
+        missing = [name for name in names if not name.startswith("_") and not re.search(rf"\b{name}\b", page)]
+        assert names
+        assert not missing, f"docs/reference/{package}.md lacks {missing}"

@@ -118,9 +118,10 @@ def test_the_smallest_weight_is_next_after_the_largest(tmp_path, rng_seed):
 # ---- Ctrl-C ----
 
 LONG = """
-import sys, time
+import signal, sys, time
 import gz
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job of a shell
 file, threads, call = sys.argv[1:]
 gz.set_num_threads(int(threads))
 graph = gz.Graph(file)

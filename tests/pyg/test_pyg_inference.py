@@ -249,7 +249,8 @@ def test_what_is_interrupted_leaves_nothing(own_store, homogeneous, tmp_path, ou
 
 
 SLOW = """
-import sys, time, gz_pyg
+import signal, sys, time, gz_pyg
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 def layer(x, edge_index):
     print("begun", flush=True)
     time.sleep(0.2)

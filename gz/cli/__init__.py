@@ -60,7 +60,7 @@ def _run(given: list[str], out: Output) -> int:
         args = parser().parse_args(given)
         out.begin(args)
         with warnings.catch_warnings():
-            for kind in (RuntimeWarning, DeprecationWarning):
+            for kind in (RuntimeWarning, DeprecationWarning, FutureWarning):
                 warnings.simplefilter("always", kind)
             warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
             code: int = args.run(args, out)

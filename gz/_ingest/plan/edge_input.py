@@ -12,6 +12,7 @@ from gz._base.dtypes import Column, as_numpy, is_array, storable
 from gz._engine import InputError
 from gz._ingest.plan.categories import Categories
 from gz._ingest.plan.column_input import ColumnInput, kept_columns, no_unit, open_column, with_unit
+from gz._ingest.plan.deprecated import columns_were_ends
 from gz._ingest.plan.spec import EdgeSpec
 from gz._ingest.read.arrow import ArrowTable, is_table
 from gz._ingest.read.csv_table import CsvTable, Ends
@@ -52,6 +53,7 @@ class EdgeInput:
             for c in self.table.columns
             if c.name not in (*self.keys, *spec.drop) and (kept is None or c.name in kept)
         ]
+        self._warn_of_ends(chosen)
         asked = spec.columns if isinstance(spec.columns, dict) else {}
         self.categories = {
             c.name: Categories(c.name, spec.categories.get(c.name))
@@ -78,6 +80,14 @@ class EdgeInput:
             fields.append((WEIGHT, np.dtype("float32"), ()))
             self.weight_field = WEIGHT
         self.record = np.dtype(fields)  # what goes with an edge, as the builder carries it
+
+    def _warn_of_ends(self, chosen: list[Column]) -> None:
+        """Where `columns` names two that could be ids: it named the ends once."""
+        given = self.spec.columns
+        if self.spec.ends is None and isinstance(given, (list, tuple)) and len(given) == len(chosen) == 2:
+            kinds = [c.dtype == "text" or c.dtype.startswith(("int", "uint")) for c in chosen]
+            if all(kinds) and not any(c.shape or c.unit for c in chosen) and not self.spec.turned:
+                columns_were_ends([self._name(c) for c in given], self.keys, self.table.name)
 
     def _name(self, which: Any) -> str:
         """Of a column that may be given by its position in a table without names."""

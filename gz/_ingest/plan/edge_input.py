@@ -32,6 +32,7 @@ from gz._ingest.read.tables import (
     stored_column,
 )
 
+_PARQUET = (".parquet", ".pq")
 WEIGHT = "\0weight"  # the float32 copy of a weight column that is stored in another dtype
 
 
@@ -222,10 +223,11 @@ class EdgeInput:
         tables = []
         for path in paths:
             found = self._files.expand(path)
-            inside, text = partitions(found, partition_root(path, self._files.base))
-            if text:
+            inside = partitions(found, partition_root(path, self._files.base))
+            if inside[0] and not all(f.endswith(_PARQUET) for f in found):
                 self.notes.append(
-                    f"note: {os.fspath(path)}: the partitions {', '.join(text)} are text and were left out"
+                    f"note: {os.fspath(path)}: the partitions {', '.join(inside[0])} were left out; only those "
+                    "of Parquet files are read"
                 )
             tables += [self._open_file(f, part) for f, part in zip(found, inside, strict=True)]
         csv = [t for t in tables if isinstance(t, CsvTable)]
@@ -235,11 +237,11 @@ class EdgeInput:
                 t.key_kinds = ["text" if "text" in kinds else "int" for kinds in ends]
         return tables[0] if len(tables) == 1 else JoinedTable(tables, self.keys)
 
-    def _open_file(self, path: str, partition: dict[str, int]) -> Table:
+    def _open_file(self, path: str, partition: dict[str, Any]) -> Table:
         plain, member = split_member(path)
         files, spec = self._files, self.spec
         file = files.get(plain)
-        if plain.endswith((".parquet", ".pq")):
+        if plain.endswith(_PARQUET):
             return ParquetTable(file, None, partition, self._choose(plain), spec.nulls)
         if not plain.endswith((".gl", ".npy", ".npz")):
             try:

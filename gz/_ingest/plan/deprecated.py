@@ -16,10 +16,11 @@ def columns_were_ends(columns: list[str], ends: list[str], where: str) -> None:
     Not a DeprecationWarning, which Python does not show to whoever calls a script of somebody else."""
     a, b = columns
     src, dst = ends
+    keep = f'ends=["{src}", "{dst}"], columns=["{a}", "{b}"]  (--ends {src},{dst})'
     warnings.warn(
-        f"{where}: columns={columns!r} keeps these two as columns of the edges; before there was ends= it named "
-        f"their ends.\n"
-        f'  {src} -> {dst}, keep {a} and {b}: ends=["{src}", "{dst}"], columns=["{a}", "{b}"]  (--ends {src},{dst})\n'
+        f"{where}: columns={columns!r} keeps these two as columns of the edges; before there was ends= it "
+        f"named their ends.\n"
+        f"  {src} -> {dst}, keep {a} and {b}: {keep}\n"
         f'  {a} -> {b}: ends=["{a}", "{b}"]  (--ends {a},{b})',
         FutureWarning,
         4,

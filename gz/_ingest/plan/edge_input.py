@@ -226,8 +226,8 @@ class EdgeInput:
             inside = partitions(found, partition_root(path, self._files.base))
             if inside[0] and not all(f.endswith(_PARQUET) for f in found):
                 self.notes.append(
-                    f"note: {os.fspath(path)}: the partitions {', '.join(inside[0])} were left out; only those "
-                    "of Parquet files are read"
+                    f"note: {os.fspath(path)}: the partitions {', '.join(inside[0])} were left out; only "
+                    "those of Parquet files are read"
                 )
             tables += [self._open_file(f, part) for f, part in zip(found, inside, strict=True)]
         csv = [t for t in tables if isinstance(t, CsvTable)]

@@ -64,17 +64,19 @@ def partition_root(path: Any, base: str) -> str:
 
 
 def partitions(files: list[str], root: str) -> list[dict[str, Any]]:
-    """For each file the columns in its folder names, as Arrow's scalars: int64 where every file has an integer
-    there or nothing, else text.
+    """For each file the columns in its folder names, as Arrow's scalars: int64 where every file has an
+    integer there or nothing, else text.
 
     Not by pyarrow.dataset: what it does not find it makes null without a word (a file beside the partitions),
     integers past 32 bits it makes text, and it holds more than twice the memory (benchmarks/parsers.py).
     """
-    import pyarrow as pa
-
     found = [_pairs(f, root) for f in files]
     names = list(dict.fromkeys(n for pairs in found for n in pairs))
     columns: list[dict[str, Any]] = [{} for _ in files]
+    if not names:
+        return columns
+    import pyarrow as pa  # only now: it takes 40 MB, which .npy files can do without
+
     for n in names:
         for file, pairs in zip(files, found, strict=True):
             if n not in pairs:

@@ -63,10 +63,9 @@ def _completion(args: argparse.Namespace, out: Output, whole: argparse.ArgumentP
 
 def _commands(whole: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
     """By name, the help and the parser of each command."""
-    (found,) = (a for a in whole._actions if isinstance(a.choices, dict))
+    found: Any = next(a for a in whole._actions if isinstance(a.choices, dict))
     helps = {a.dest: a.help or "" for a in found._get_subactions()}
-    parsers: Any = found.choices
-    return {name: (helps[name], parser) for name, parser in parsers.items()}
+    return {name: (helps[name], parser) for name, parser in found.choices.items()}
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -48,6 +48,7 @@ class EdgeInput:
         self.keys: list[str] = []  # the columns of the table that are the ends
         self.notes: list[str] = []  # for the report
         self.table = self._open(spec.edges)
+        self._check_keys()
         kept = None if spec.columns is None else {self._name(c) for c in spec.columns}
         chosen = [
             c
@@ -81,6 +82,14 @@ class EdgeInput:
             fields.append((WEIGHT, np.dtype("float32"), ()))
             self.weight_field = WEIGHT
         self.record = np.dtype(fields)  # what goes with an edge, as the builder carries it
+
+    def _check_keys(self) -> None:
+        for c in self.table.columns:
+            if c.name in self.keys and (c.unit or c.shape):
+                raise InputError(
+                    f"{self.table.name}: column {c.name!r} is {c.unit or 'of lists'}, which cannot be an end of "
+                    "an edge; cast it to integers or text, or choose others with ends= (--ends)"
+                )
 
     def _warn_of_ends(self, chosen: list[Column]) -> None:
         """Where `columns` names two that could be ids: it named the ends once."""
@@ -169,7 +178,8 @@ class EdgeInput:
         if isinstance(edges, Iterable):
             return self._named(IteratorTable(edges, ["src", "dst"], "edges"))
         raise TypeError(
-            f"edges cannot be a {type(edges).__name__}; give arrays, files or an iterator of chunks"
+            f"edges cannot be a {type(edges).__name__}; give arrays, a frame (a lazy one after "
+            ".collect()), files or an iterator of chunks"
         )
 
     def _named(self, table: Table) -> Table:

@@ -16,6 +16,7 @@ from gz import _engine
 from gz._engine import InputError
 from gz._ingest.read.csv_header import has_header, is_integer, is_number
 from gz._ingest.read.files import InputFile
+from gz._ingest.read.no_table import refuse_other_formats
 
 SNIFF = 1 << 18
 _LONGEST_START = 1 << 28  # comments and a header of millions of names; beyond it this is no text table
@@ -132,10 +133,7 @@ def sniff(
     if it might be a row.
     """
     head = read_text(file)
-    if b"\0" in head:
-        raise InputError(
-            f"{file.path}: holds zero bytes, so it is no text table; a pickle, an archive, or text in UTF-16?"
-        )
+    refuse_other_formats(head, file.path)
     start = len(_BOM) if head.startswith(_BOM) else 0
     if delimiter is not None and len(delimiter.encode()) != 1:
         raise ValueError(f"delimiter={delimiter!r} must be one character")
@@ -143,6 +141,12 @@ def sniff(
     if len(head) >= SNIFF and len(raw) > 1:
         raw.pop()  # may be cut off in the middle
     offset = start
+    for i, line in enumerate(raw):
+        if b"\r" in line.rstrip(b"\r") and b'"' not in line:
+            raise InputError(
+                f"{file.path}, line {i + 1}: holds a carriage return that ends no line; where lines end in CR "
+                "alone, convert the file (tr '\\r' '\\n')"
+            )
     lines: list[tuple[int, int, int, str]] = []  # (line number from 0, its offset, offset after it, text)
     remarks: list[tuple[int, str]] = []
     for i, line in enumerate(raw):
@@ -175,6 +179,7 @@ def sniff(
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+_COMMAS = re.compile(r"[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d*)?|\d{1,3}(\.\d{3})+,\d+)")
 _UNITS = ((0, "s"), (3, "ms"), (6, "us"), (9, "ns"))
 
 
@@ -196,3 +201,9 @@ def guess_dtype(values: list[str]) -> str:
         return "text"
     # A value that is no number among numbers is the parser's to report, with its line.
     return "int64" if all(is_integer(v) for v in numbers) else "float64"
+
+
+def commas_in_numbers(values: list[str]) -> str | None:
+    """The first of them, where all look like 2,5 or 1,234.5: text here, and numbers to whoever wrote them."""
+    values = [v for v in values if v != ""]
+    return values[0] if values and all(_COMMAS.fullmatch(v) for v in values) else None

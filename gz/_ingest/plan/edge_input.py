@@ -87,8 +87,8 @@ class EdgeInput:
         for c in self.table.columns:
             if c.name in self.keys and (c.unit or c.shape):
                 raise InputError(
-                    f"{self.table.name}: column {c.name!r} is {c.unit or 'of lists'}, which cannot be an end of "
-                    "an edge; cast it to integers or text, or choose others with ends= (--ends)"
+                    f"{self.table.name}: column {c.name!r} is {c.unit or 'of lists'}, which cannot be an end "
+                    "of an edge; cast it to integers or text, or choose others with ends= (--ends)"
                 )
 
     def _warn_of_ends(self, chosen: list[Column]) -> None:

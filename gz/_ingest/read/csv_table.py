@@ -174,8 +174,8 @@ class CsvTable(Table):
     def _warn_of_commas(self, name: str, values: list[str]) -> None:
         if (shown := commas_in_numbers(values)) is not None:
             warnings.warn(
-                f"{self.name}: column {name!r} holds {shown!r}, which is kept as text (codes): numbers have a "
-                "point and no commas. If these are numbers, give the frame that pandas.read_csv(..., "
+                f"{self.name}: column {name!r} holds {shown!r}, which is kept as text (codes): numbers have "
+                "a point and no commas. If these are numbers, give the frame that pandas.read_csv(..., "
                 f'decimal=",") or (..., thousands=",") reads; if they are text, say columns={{{name!r}: '
                 '"text"}',
                 RuntimeWarning,

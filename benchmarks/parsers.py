@@ -23,6 +23,7 @@ TARGETS = {
     "CSV to a store": ("pyarrow, streamed", 1.3, "speed"),
     "stored edge_index": ("zipfile, streamed", 1.4, "bytes read"),  # from a disk, that is time
     "pickled array": ("torch, whole", 3.0, "memory"),
+    "partitions": ("pyarrow.dataset", 1.5, "memory"),
 }
 
 

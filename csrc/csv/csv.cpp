@@ -11,6 +11,14 @@
 namespace gz {
 namespace {
 
+constexpr const char* kSkip =
+    "; mend the line or take it away, or, of edges, skip such lines: on_bad_line=\"skip\" (--on-bad-line "
+    "skip)";
+// Lines that end in CR alone are one line here, and its fields would hold line ends.
+constexpr const char* kLoneReturn =
+    "holds a carriage return that ends no line; where lines end in CR alone, convert the file "
+    "(tr '\\r' '\\n'): ";
+
 // Up to eight leading digits of the 8 bytes at p: their number and value.
 struct Digits {
   unsigned count;
@@ -145,6 +153,7 @@ class Parser {
     if (f_.skip_bad) {
       if (rows_.skipped++ == 0) {
         rows_.first_skipped_line = number;
+        if (problem.ends_with(kSkip)) problem.resize(problem.size() - std::strlen(kSkip));
         rows_.first_skipped_message = std::move(problem);
       }
       return;
@@ -163,10 +172,12 @@ class Parser {
   // Empty when the row was stored, else the problem.
   std::string row(std::string_view text) {
     if (const char* wrong = fields_.split(text, f_)) return wrong + (": " + quoted(text));
+    if ((f_.text_keys || !f_.texts.empty()) && has(text, '\r') && !has(text, '"'))
+      return kLoneReturn + quoted(text);
     const auto& fields = fields_.views();
     if (fields.size() != f_.num_fields)
       return "has " + std::to_string(fields.size()) + " fields, expected " + std::to_string(f_.num_fields) +
-             ": " + quoted(text);
+             ": " + quoted(text) + kSkip;
     int64_t key[2] = {0, 0};
     for (size_t k = 0; k < f_.keys.size(); ++k) {
       const std::string_view s = fields[f_.keys[k]];
@@ -198,20 +209,22 @@ class Parser {
     return {};
   }
 
+  static bool has(std::string_view s, char c) { return std::memchr(s.data(), c, s.size()) != nullptr; }
+
   static std::string wrong_text(std::string_view s) {
-    if (s.empty()) return "the id is empty";
+    if (s.empty()) return "the id is empty" + std::string(kSkip);
     return quoted(s) + " is not UTF-8 text; convert the file (iconv -t UTF-8)";
   }
 
   std::string integer_key(std::string_view s, size_t k, int64_t& out) const {
     switch (parse_integer(s, out)) {
       case NumberText::kNotANumber:
-        if (s.empty()) return "the id is empty";
+        if (s.empty()) return "the id is empty" + std::string(kSkip);
         return quoted(s) + " is not an integer id" +
                (f_.any_integer ? "; where ids are text, say ids=\"text\" (--ids text)"
                                : "; where ids are names, say ids=\"text\" (--ids text)");
       case NumberText::kTooLarge:
-        return quoted(s) + " does not fit a 64-bit integer";
+        return quoted(s) + " does not fit a 64-bit integer; ids=\"text\" (--ids text) takes it as it stands";
       case NumberText::kOk:
         break;
     }

@@ -92,7 +92,9 @@ size_t CsvFields::quoted_field(std::string_view line, size_t at, const CsvFormat
   }
   views_.push_back({unquoted_.data() + from, unquoted_size_ - from});
   if (!closed) {
-    problem = "a quote is opened and not closed on this line";
+    problem =
+        "a quote is opened and not closed on this line; where fields go over several lines, give the "
+        "frame that pandas or pyarrow reads, instead of the file";
     return n;
   }
   for (++at; at < n && !ends_field(line[at], f); ++at)

@@ -41,7 +41,7 @@ std::string store_integer(std::string_view s, char* to) {
   if (r == NumberText::kNotANumber) return s.empty() ? kEmpty : std::string(" is not an integer") + kChoose;
   const T t = static_cast<T>(v);
   if (r == NumberText::kTooLarge || static_cast<int64_t>(t) != v)
-    return " does not fit the column's integer type";
+    return " does not fit the column's integer type; give its dtype (int64, float64, text)";
   std::memcpy(to, &t, sizeof t);
   return {};
 }
@@ -50,8 +50,11 @@ template <class T>
 std::string store_float(std::string_view s, char* to, const CsvValue& value) {
   T v = std::numeric_limits<T>::quiet_NaN();
   const NumberText r = s.empty() && value.empty_is_nan ? NumberText::kOk : parse_number(s, v);
+  if (r == NumberText::kNotANumber && value.weight && !s.empty())
+    return " is not a number, as a weight must be; choose another column with weight= (--weight)";
   if (r == NumberText::kNotANumber) return s.empty() ? kEmpty : std::string(" is not a number") + kChoose;
-  if (r == NumberText::kTooLarge) return " is too large for the column's type";
+  if (r == NumberText::kTooLarge)
+    return " is too large for the column's type; give its dtype (float64, text)";
   if (value.weight && (!std::isfinite(v) || v < 0))
     return " cannot be a weight: weights are finite and not negative";
   std::memcpy(to, &v, sizeof v);

@@ -80,10 +80,10 @@ def check_ids(a: NDArray[Any], where: str, first_row: int, limit: int | None, wh
     if a.dtype.kind not in "iu":
         if a.dtype.kind == "f" and np.isnan(a).any():
             raise InputError(f"{where}, row {first_row + int(np.isnan(a).argmax())}: {what} id is NaN")
-        shown = f" (row {first_row} is {a.flat[0]!r})" if len(a) else ""
+        shown = f" (row {first_row} is {a.flat[0]})" if len(a) else ""
         raise InputError(
-            f"{where}: {what} ids have dtype {a.dtype}{shown}; "
-            'ids must be integers, or anything with ids="map"'
+            f"{where}: {what} ids have dtype {a.dtype}{shown}; ids must be integers, or text with "
+            'ids="map": cast them (.astype("int64"))'
         )
     i = first_outside(a, 1 << 62 if limit is None else limit)
     if i is not None:

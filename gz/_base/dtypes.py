@@ -75,7 +75,8 @@ def to_dtype(a: np.ndarray, column: Column, given: str) -> np.ndarray:
                 f"column {column.name!r}: cannot convert {given} to {column.dtype}; do it beforehand"
             )
         return np.ascontiguousarray(a)
-    out = np.ascontiguousarray(a, dtype=column.numpy.newbyteorder("<"))
+    with np.errstate(invalid="ignore"):  # NaN as an integer is found below
+        out = np.ascontiguousarray(a, dtype=column.numpy.newbyteorder("<"))
     if out.dtype.kind in "iu" and a.dtype.kind in "iuf" and not np.can_cast(a.dtype, out.dtype):
         bad = out != a
         if bad.any():

@@ -1,37 +1,63 @@
-"""A progress line on a terminal, and silence anywhere else; text for a terminal of 80 columns."""
+"""A progress line on a terminal, a line every ten seconds to the logger `gz` anywhere else; text for a
+terminal of 80 columns."""
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
 from gz._base.sizes import amount
 
 WIDTH = 80
+_EVERY, _LOGGED_EVERY = 0.2, 10.0  # seconds
+_log = logging.getLogger("gz")
 
 
 class Progress:
-    """Call phase() when something new starts and update() as it goes on; close() clears the line."""
+    """Call phase() when something new starts and update() as it goes on; close() clears the line.
 
-    def __init__(self, enabled: bool | None = None, stream: TextIO | None = None):
-        self._stream = stream or sys.stderr
+    Args:
+        enabled: True shows the line, False says nothing; None shows it on a terminal, and logs elsewhere.
+        clock: seconds, for tests.
+    """
+
+    def __init__(
+        self,
+        enabled: bool | None = None,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._stream, self._clock = stream or sys.stderr, clock
         self._on = self._stream.isatty() if enabled is None else enabled
+        self._logs = enabled is None and not self._on
         self._name = ""
-        self._start = self._last = 0.0
+        self._start = self._last = clock()
         self._shown = False
 
     def phase(self, name: str) -> None:
         self._name = name
-        self._start = time.monotonic()
-        self._last = 0.0
+        self._start = self._clock()
+        if self._on:
+            self._last = float("-inf")
 
     def update(self, done: float, total: float | None, unit: str = "") -> None:
-        now = time.monotonic()
-        if not self._on or now - self._last < 0.2:
+        now = self._clock()
+        if not (self._on or self._logs) or now - self._last < (_EVERY if self._on else _LOGGED_EVERY):
             return
         self._last = now
+        text = self._text(done, total, unit, now)
+        if self._logs:
+            _log.info(text)
+            return
+        self._stream.write("\r\x1b[K" + text[: WIDTH - 1])
+        self._stream.flush()
+        self._shown = True
+
+    def _text(self, done: float, total: float | None, unit: str, now: float) -> str:
         rate = done / max(now - self._start, 1e-9)
         text = f"{self._name}: "
         if total:
@@ -39,9 +65,7 @@ class Progress:
             text += f"{100 * done / total:5.1f} %  {amount(rate, unit)}/s  {_clock(left)} left"
         else:
             text += f"{amount(done, unit)}  {amount(rate, unit)}/s"
-        self._stream.write("\r\x1b[K" + text[: WIDTH - 1])
-        self._stream.flush()
-        self._shown = True
+        return text
 
     def say(self, lines: list[str]) -> None:
         """Lines that stay."""

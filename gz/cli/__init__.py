@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import gz
-from gz.cli import edit, ingest, show
+from gz.cli import completion, edit, ingest, show
 from gz.cli.output import Output, UsageError, common_flags
 
 _DESCRIPTION = """\
@@ -59,8 +59,8 @@ def _run(given: list[str], out: Output) -> int:
     try:
         args = parser().parse_args(given)
         out.begin(args)
-        with warnings.catch_warnings():
-            for kind in (RuntimeWarning, DeprecationWarning):
+        with warnings.catch_warnings(), out.logged():
+            for kind in (RuntimeWarning, DeprecationWarning, FutureWarning):
                 warnings.simplefilter("always", kind)
             warnings.showwarning = lambda message, *_, **__: out.warn(str(message))
             code: int = args.run(args, out)
@@ -87,4 +87,5 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
     for module in (ingest, show, edit):
         module.register(commands)
+    completion.register(commands, parser)
     return whole

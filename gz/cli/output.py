@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gz._base.progress import wrapped
@@ -71,6 +74,21 @@ class Output:
         self.quiet = getattr(args, "quiet", False)
         self.document["command"] = args.command
 
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """What goes to the logger `gz` meanwhile goes to stderr: progress, where that is no terminal."""
+        log, handler = logging.getLogger("gz"), logging.StreamHandler()
+        level = log.level
+        if not (self.json or self.quiet):
+            handler.setFormatter(logging.Formatter("gz: %(message)s"))
+            log.addHandler(handler)
+            log.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)
+
     @property
     def progress(self) -> bool | None:
         """As gz.ingest takes it: None is for the terminal to say."""
@@ -84,6 +102,11 @@ class Output:
         """The same for a person."""
         if not (self.json or self.quiet):
             print(wrapped(text))
+
+    def print_as_it_is(self, text: str) -> None:
+        """What is meant for another program."""
+        if not (self.json or self.quiet):
+            print(text, end="")
 
     def warn(self, text: str) -> None:
         self.document["warnings"].append(text)

@@ -10,6 +10,7 @@ import gz
 from gz import _engine
 from gz._base.memory_plan import free_ram
 from gz._base.sizes import amount
+from gz.cli.draw import degree_histogram, degree_lines, size_lines
 from gz.cli.output import Output, common_flags, message
 from gz.store import Store
 from gz.verify import verify
@@ -46,7 +47,10 @@ def _info(args: argparse.Namespace, out: Output) -> int:
     if os.path.isfile(args.store):
         told = _file(args.store)
         out.tell(told)
-        out.say(f"{told['path']}\n  {_graph_text(told) if 'degree' in told else _column_text(told)}")
+        is_graph = "degree" in told
+        drawn = ["edges of a node, and how many nodes", *_drawn(told)] if is_graph else []
+        text = _graph_text(told) if is_graph else _column_text(told)
+        out.say("\n".join([told["path"], f"  {text}", *drawn]))
         return 0
     found = _store(gz.open(args.store))
     out.tell(found)
@@ -66,7 +70,11 @@ def _graph(graph: gz.Graph) -> dict[str, Any]:
     return {
         "path": os.path.abspath(graph.path),
         "bytes": os.path.getsize(graph.path),
-        "degree": {"average": average, "largest": graph._topology.max_degree()},
+        "degree": {
+            "average": average,
+            "largest": graph._topology.max_degree(),
+            "histogram": degree_histogram(graph),
+        },
         "id_bits": graph.indices.dtype.itemsize * 8,
         "sorted": graph.sorted,
         "weighted": graph.has_weights,
@@ -93,11 +101,12 @@ def _typed_column(store: Store, column: gz.FeatureStore, name: str, t: Any) -> d
 
 
 def _store(store: Store) -> dict[str, Any]:
-    io = _engine.read_path()
+    io, files = _engine.read_path(), _files_below(store.path)
     return {
         "path": store.path,
         "homogeneous": store.is_homogeneous,
-        "bytes": _bytes_below(store.path),
+        "bytes": sum(files.values()),
+        "files": files,
         "nodes": {t: _nodes(store, t) for t in store.node_types},
         "edges": [_edges(store, t) for t in store.edge_types],
         "edge_splits": {
@@ -136,8 +145,9 @@ def _edges(store: Store, t: Any) -> dict[str, Any]:
     }
 
 
-def _bytes_below(folder: str) -> int:
-    return sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(folder) for f in files)
+def _files_below(folder: str) -> dict[str, int]:
+    paths = (os.path.join(d, f) for d, _, files in os.walk(folder) for f in files)
+    return {os.path.relpath(p, folder): os.path.getsize(p) for p in paths}
 
 
 # ---- the same as text ----
@@ -159,6 +169,12 @@ def _store_lines(found: dict[str, Any]) -> list[str]:
         ids = "original" if e["edge_ids"] == "original" else "positions in the topology"
         lines.append(f"  edge ids         {ids}")
         lines += [f"  {name:<16} {_column_text(c)}" for name, c in e["columns"].items()]
+    for e in found["edges"]:
+        for way in ("in", "out"):
+            if e[way]:
+                lines.append(f"{way}-edges of a node, {' '.join(e['type'])}, and how many nodes")
+                lines += _drawn(e[way])
+    lines += ["on disk", *size_lines(found["files"])]
     for name, columns in found["edge_splits"].items():
         shown = (f"{key}{_adopted(path)}" for key, path in columns.items())
         lines.append(f"edge split {name}: {', '.join(shown)}")
@@ -168,6 +184,10 @@ def _store_lines(found: dict[str, Any]) -> list[str]:
         f"{_READ_BY[memory['read_by']]} ({memory['why']})"
     )
     return lines + [f"  {file:<32} {share}" for file, share in memory["files"].items()]
+
+
+def _drawn(graph: dict[str, Any]) -> list[str]:
+    return degree_lines(graph["degree"]["histogram"])
 
 
 def _graph_text(graph: dict[str, Any]) -> str:

@@ -46,7 +46,16 @@ def test_ingest_info_and_verify(here, capsys):
         "  out              degree 1.0 on average, 1 at most, 32-bit ids, lists sorted, weighted, 20.5 kB",
         "  edge ids         original",
         "  weight           float32 3, 12 B",
+        "in-edges of a node, node to node, and how many nodes",
+        "  0  0    0 %",
+        f"  1  3  100 %  {'#' * 65}",
+        "out-edges of a node, node to node, and how many nodes",
+        "  0  0    0 %",
+        f"  1  3  100 %  {'#' * 65}",
+        "on disk",
+        *content[-6:],
     ]
+    assert all(re.fullmatch(r"  \S+ +[\d.]+ k?B +\d+ %  #+", line) for line in content[-6:])
     said = " ".join(" ".join(free).split())
     assert re.fullmatch(r"with .*B of memory free; what is not in it is read by .* \(.*\)", said)
     assert held == [
@@ -78,7 +87,8 @@ def test_info_and_verify_take_a_single_file(here, capsys):
         (store.feature("x").path, "float32 3 x 3, 36 B"),
     ):
         assert main(["info", path]) == 0
-        assert capsys.readouterr().out == f"{path}\n  {text}\n"
+        drawn = f"edges of a node, and how many nodes\n  0  0    0 %\n  1  3  100 %  {'#' * 65}\n"
+        assert capsys.readouterr().out == f"{path}\n  {text}\n" + (drawn if "degree" in text else "")
         assert main(["verify", path]) == 0
         assert capsys.readouterr().out == f"ok      {path}\n1 files, all sound\n"
 

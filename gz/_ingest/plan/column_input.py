@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -136,7 +137,22 @@ def open_column(name: str, value: Any, files: Files, dtype: str | None = None) -
     told = value if isinstance(value, dict) else {}
     dtype = told.get("dtype") if dtype is None else dtype
     table = open_table(name, value, files)
+    if told.get("columns") is None and len(table.columns) > 1:
+        _warn_of_ids(name, table)
     return ColumnInput(name, table, dtype, told.get("categories"), told.get("unit"))
+
+
+def _warn_of_ids(name: str, table: Table) -> None:
+    """Rows of a feature go by their places: where a column says whose they are, that is worth a word."""
+    called = [c.name for c in table.columns if c.name.strip().lower() in ("id", "node_id", "nodeid")]
+    if called:
+        warnings.warn(
+            f"feature {name!r} ({table.name}): row i is taken for node i, and {called[0]!r} for one of its "
+            f"values.\n  rows in the order of the nodes: choose the columns, or drop {called[0]!r}\n"
+            f"  rows by their ids: nodes= (--nodes FILE:{called[0]})",
+            RuntimeWarning,
+            4,
+        )
 
 
 def open_table(name: str, value: Any, files: Files) -> Table:

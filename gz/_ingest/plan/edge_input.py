@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gz._base.deprecated import columns_were_ends
 from gz._base.dtypes import Column, as_numpy, is_array, storable
 from gz._engine import InputError
 from gz._ingest.plan.categories import Categories
@@ -31,6 +32,7 @@ from gz._ingest.read.tables import (
     stored_column,
 )
 
+_PARQUET = (".parquet", ".pq")
 WEIGHT = "\0weight"  # the float32 copy of a weight column that is stored in another dtype
 
 
@@ -46,12 +48,14 @@ class EdgeInput:
         self.keys: list[str] = []  # the columns of the table that are the ends
         self.notes: list[str] = []  # for the report
         self.table = self._open(spec.edges)
+        self._check_keys()
         kept = None if spec.columns is None else {self._name(c) for c in spec.columns}
         chosen = [
             c
             for c in self.table.columns
             if c.name not in (*self.keys, *spec.drop) and (kept is None or c.name in kept)
         ]
+        self._warn_of_ends(chosen)
         asked = spec.columns if isinstance(spec.columns, dict) else {}
         self.categories = {
             c.name: Categories(c.name, spec.categories.get(c.name))
@@ -78,6 +82,22 @@ class EdgeInput:
             fields.append((WEIGHT, np.dtype("float32"), ()))
             self.weight_field = WEIGHT
         self.record = np.dtype(fields)  # what goes with an edge, as the builder carries it
+
+    def _check_keys(self) -> None:
+        for c in self.table.columns:
+            if c.name in self.keys and (c.unit or c.shape):
+                raise InputError(
+                    f"{self.table.name}: column {c.name!r} is {c.unit or 'of lists'}, which cannot be an end "
+                    "of an edge; cast it to integers or text, or choose others with ends= (--ends)"
+                )
+
+    def _warn_of_ends(self, chosen: list[Column]) -> None:
+        """Where `columns` names two that could be ids: it named the ends once."""
+        given = self.spec.columns
+        if self.spec.ends is None and isinstance(given, (list, tuple)) and len(given) == len(chosen) == 2:
+            kinds = [c.dtype == "text" or c.dtype.startswith(("int", "uint")) for c in chosen]
+            if all(kinds) and not any(c.shape or c.unit for c in chosen) and not self.spec.turned:
+                columns_were_ends([self._name(c) for c in given], self.keys, self.table.name)
 
     def _name(self, which: Any) -> str:
         """Of a column that may be given by its position in a table without names."""
@@ -158,7 +178,8 @@ class EdgeInput:
         if isinstance(edges, Iterable):
             return self._named(IteratorTable(edges, ["src", "dst"], "edges"))
         raise TypeError(
-            f"edges cannot be a {type(edges).__name__}; give arrays, files or an iterator of chunks"
+            f"edges cannot be a {type(edges).__name__}; give arrays, a frame (a lazy one after "
+            ".collect()), files or an iterator of chunks"
         )
 
     def _named(self, table: Table) -> Table:
@@ -212,10 +233,11 @@ class EdgeInput:
         tables = []
         for path in paths:
             found = self._files.expand(path)
-            inside, text = partitions(found, partition_root(path, self._files.base))
-            if text:
+            inside = partitions(found, partition_root(path, self._files.base))
+            if inside[0] and not all(f.endswith(_PARQUET) for f in found):
                 self.notes.append(
-                    f"note: {os.fspath(path)}: the partitions {', '.join(text)} are text and were left out"
+                    f"note: {os.fspath(path)}: the partitions {', '.join(inside[0])} were left out; only "
+                    "those of Parquet files are read"
                 )
             tables += [self._open_file(f, part) for f, part in zip(found, inside, strict=True)]
         csv = [t for t in tables if isinstance(t, CsvTable)]
@@ -225,11 +247,11 @@ class EdgeInput:
                 t.key_kinds = ["text" if "text" in kinds else "int" for kinds in ends]
         return tables[0] if len(tables) == 1 else JoinedTable(tables, self.keys)
 
-    def _open_file(self, path: str, partition: dict[str, int]) -> Table:
+    def _open_file(self, path: str, partition: dict[str, Any]) -> Table:
         plain, member = split_member(path)
         files, spec = self._files, self.spec
         file = files.get(plain)
-        if plain.endswith((".parquet", ".pq")):
+        if plain.endswith(_PARQUET):
             return ParquetTable(file, None, partition, self._choose(plain), spec.nulls)
         if not plain.endswith((".gl", ".npy", ".npz")):
             try:

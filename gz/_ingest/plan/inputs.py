@@ -137,10 +137,18 @@ def _check_names(nodes: dict[str, NodeInput], edges: list[EdgeInput]) -> None:
     parts: list[NodeInput | EdgeInput] = [*nodes.values(), *edges]
     left_out = {n for part in parts for n in part.left_out}
     stored = {n for node in nodes.values() for n in node.columns} | {c.name for e in edges for c in e.columns}
+    ends = {k for e in edges for k in e.keys}
     for part in parts:
         for name in part.spec.drop:
             if name not in left_out:
-                raise InputError(f"drop: no table has a column {name!r}")
+                raise InputError(
+                    f"drop: {name!r} holds the ends of edges; ends= (--ends) chooses others"
+                    if name in ends
+                    else f"drop: no table has a column {name!r}"
+                )
+        for name in part.spec.nulls:
+            if name not in left_out | stored | ends:
+                raise InputError(f"nulls: no table has a column {name!r}; there are {_listed(stored)}")
         for name in part.spec.columns or () if part.spec.shared else ():
             if name not in stored:
                 raise InputError(f"columns: no table has a column {name!r}, or it holds ids")
@@ -165,3 +173,7 @@ def _settle(nodes: dict[str, NodeInput], edges: list[EdgeInput]) -> None:
             node.keys.settle(settled[n])
     for e in edges:
         e.settle([settled[e.spec.type[0]], settled[e.spec.type[2]]])
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -42,7 +42,10 @@ def _keys(values: Any, where: str, first_row: int) -> Keys:
     if a.dtype.kind in "iu":
         if a.dtype == np.uint64 and len(a) and a.max() > np.iinfo(np.int64).max:
             i = int((a > np.iinfo(np.int64).max).argmax())
-            raise InputError(f"{where}, row {first_row + i}: id {a[i]} does not fit a signed 64-bit integer")
+            raise InputError(
+                f"{where}, row {first_row + i}: id {a[i]} does not fit a signed 64-bit "
+                'integer; make text of them (.astype("str"))'
+            )
         return np.ascontiguousarray(a, np.int64)
     if a.dtype.kind == "U":
         return Text.of(a.tolist())
@@ -56,8 +59,10 @@ def _keys(values: Any, where: str, first_row: int) -> Keys:
                     "integers or text"
                 )
         return Text.of(a.tolist())
-    bad = f" (row {first_row} is {a[0]!r})" if len(a) else ""
-    raise InputError(f"{where}: ids have dtype {a.dtype}{bad}; ids are integers or text")
+    bad = f" (row {first_row} is {a[0]})" if len(a) else ""
+    raise InputError(
+        f'{where}: ids have dtype {a.dtype}{bad}; ids are integers or text: cast them (.astype("int64"))'
+    )
 
 
 def _is_array(path: Any) -> bool:

@@ -109,6 +109,8 @@ class EdgeSpec:
             raise ValueError(f"edge type {self.type}: self_loops='add' needs the same node type at both ends")
         if self.ends is not None and (isinstance(self.ends, str) or len(self.ends) != 2):
             raise ValueError(f"ends={self.ends!r}: give the two columns that hold source and destination")
+        if self.ends is not None and self.ends[0] == self.ends[1]:
+            raise ValueError(f"ends={self.ends!r}: source and destination are the same column")
 
 
 _NOT_KEYS = {"num_edges", "shared", "turned"}
@@ -199,8 +201,9 @@ def simple(
     files: Files,
 ) -> Spec:
     """The homogeneous spec of gz.ingest's plain arguments."""
-    if num_nodes is not None and (isinstance(num_nodes, bool) or int(num_nodes) < 0):
-        raise ValueError(f"num_nodes={num_nodes!r} is not a count")
+    integer = isinstance(num_nodes, (int, np.integer)) and not isinstance(num_nodes, bool)
+    if num_nodes is not None and not (integer and num_nodes >= 0):
+        raise ValueError(f"num_nodes={num_nodes!r} is not a count: give an integer, 0 or more")
     count = None if num_nodes is None else int(num_nodes)
     node = NodeSpec(manifest.NODE_TYPE, count, {} if features is None else features, dict(splits or {}))
     if _is_node_table(nodes):
@@ -289,6 +292,8 @@ def load(spec: Any, defaults: dict[str, Any], ids: str | None, files: Files) -> 
         )
     edges = []
     given = spec.get("edges", [])
+    if isinstance(given, dict) and "type" in given:
+        raise InputError(f"{where}: edges is a list of tables: write [[edges]], with two brackets")
     if isinstance(given, dict):  # {(src, rel, dst): {...}} as people write it in Python
         given = [{"type": t, **(e if isinstance(e, dict) else {"edges": e})} for t, e in given.items()]
     if not isinstance(given, (list, tuple)):

@@ -202,7 +202,7 @@ def arrow_values(values: Any, column: Column, first_row: int, name: str, fill: d
         values = _filled(values, column, first_row, where, fill)
     t = values.type
     if column.dtype == "text":
-        return Text.from_arrow(values)
+        return Text.from_arrow(_utf8(values, where))
     if pa.types.is_temporal(t):
         narrow = pa.types.is_date32(t) or pa.types.is_time32(t)
         return (values.cast(pa.int32()) if narrow else values).cast(pa.int64()).to_numpy(zero_copy_only=False)
@@ -236,6 +236,18 @@ def _copied_views(values: Any) -> Any:
     return values
 
 
+def _utf8(values: Any, where: str) -> Any:
+    """Bytes are text if they are UTF-8."""
+    import pyarrow as pa
+
+    if not (pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)):
+        return values
+    try:
+        return values.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        raise InputError(f"{where} holds bytes that are no UTF-8 text; make text of them (.hex())") from None
+
+
 def _filled(values: Any, column: Column, first_row: int, where: str, fill: dict[str, Any]) -> Any:
     import pyarrow as pa
 
@@ -250,10 +262,12 @@ def _filled(values: Any, column: Column, first_row: int, where: str, fill: dict[
         if pa.types.is_temporal(values.type) and isinstance(value, int):
             narrow = pa.types.is_date32(values.type) or pa.types.is_time32(values.type)
             of = pa.scalar(value, pa.int32() if narrow else pa.int64()).cast(values.type)
-        elif column.dtype == "text":
+        elif column.dtype == "text" or (pa.types.is_temporal(values.type) and isinstance(value, str)):
             of = pa.scalar(str(value)).cast(values.type)
         else:
             of = pa.scalar(value, values.type)
+            if pa.types.is_integer(values.type) and of.as_py() != value:  # a fraction, which pyarrow cuts off
+                raise pa.ArrowInvalid("it is no integer")
         return values.fill_null(of)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as e:
         shown = " ".join(str(e).split())
@@ -264,7 +278,10 @@ def _signed(a: np.ndarray, where: str, first_row: int) -> np.ndarray:
     bad = a > np.iinfo(np.int64).max
     if bad.any():
         i = int(bad.argmax())
-        raise InputError(f"{where}, row {first_row + i}: {a[i]} does not fit a signed 64-bit integer")
+        raise InputError(
+            f"{where}, row {first_row + i}: {a[i]} does not fit a signed 64-bit integer; cast it to text or "
+            "float64"
+        )
     return a.astype(np.int64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import os
 import re
 from collections.abc import Callable
@@ -132,10 +133,7 @@ def sniff(
     if it might be a row.
     """
     head = read_text(file)
-    if b"\0" in head:
-        raise InputError(
-            f"{file.path}: holds zero bytes, so it is no text table; a pickle, an archive, or text in UTF-16?"
-        )
+    _refuse_other_formats(head, file.path)
     start = len(_BOM) if head.startswith(_BOM) else 0
     if delimiter is not None and len(delimiter.encode()) != 1:
         raise ValueError(f"delimiter={delimiter!r} must be one character")
@@ -143,6 +141,12 @@ def sniff(
     if len(head) >= SNIFF and len(raw) > 1:
         raw.pop()  # may be cut off in the middle
     offset = start
+    for i, line in enumerate(raw):
+        if b"\r" in line.rstrip(b"\r") and b'"' not in line:
+            raise InputError(
+                f"{file.path}, line {i + 1}: holds a carriage return that ends no line; where lines end in "
+                "CR alone, convert the file (tr '\\r' '\\n')"
+            )
     lines: list[tuple[int, int, int, str]] = []  # (line number from 0, its offset, offset after it, text)
     remarks: list[tuple[int, str]] = []
     for i, line in enumerate(raw):
@@ -175,6 +179,7 @@ def sniff(
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?")
+_COMMAS = re.compile(r"[+-]?(\d+,\d+|\d{1,3}(,\d{3})+(\.\d*)?|\d{1,3}(\.\d{3})+,\d+)")
 _UNITS = ((0, "s"), (3, "ms"), (6, "us"), (9, "ns"))
 
 
@@ -196,3 +201,70 @@ def guess_dtype(values: list[str]) -> str:
         return "text"
     # A value that is no number among numbers is the parser's to report, with its line.
     return "int64" if all(is_integer(v) for v in numbers) else "float64"
+
+
+def commas_in_numbers(values: list[str]) -> str | None:
+    """The first of them, where all look like 2,5 or 1,234.5: text here, and numbers to whoever wrote them."""
+    values = [v for v in values if v != ""]
+    return values[0] if values and all(_COMMAS.fullmatch(v) for v in values) else None
+
+
+# ---- what is no text table, known by how it begins ----
+
+_FRAME = "read it with pandas or pyarrow and give gz.ingest the frame"
+_BEGINS: dict[bytes, tuple[str, str]] = {
+    b"PAR1": ("a Parquet file", "give it the suffix .parquet"),
+    b"\x1f\x8b": ("compressed by gzip", "give it the suffix .gz"),
+    b"BZh": ("compressed by bzip2", "give it the suffix .bz2"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "give it the suffix .zst"),
+    b"\xfd7zXZ": ("compressed by xz", "unpack it (unxz)"),
+    b"\x04\x22\x4d\x18": ("compressed by lz4", "unpack it (unlz4)"),
+    b"PK\x03\x04": ("a zip archive (also .xlsx, .ods)", f"unpack it, or {_FRAME}"),
+    b"ARROW1": ("an Arrow or Feather file", f"{_FRAME}: pyarrow.feather.read_table"),
+    b"FEA1": ("a Feather file", f"{_FRAME}: pyarrow.feather.read_table"),
+    b"ORC": ("an ORC file", f"{_FRAME}: pyarrow.orc.read_table"),
+    b"Obj\x01": ("an Avro file", _FRAME),
+    b"\x89HDF": ("an HDF5 file", _FRAME),
+    b"SQLite format 3": ("an SQLite database", f"{_FRAME}: pandas.read_sql"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel file", f"{_FRAME}: pandas.read_excel"),
+    b"\x93NUMPY": ("an array of numpy", "give it the suffix .npy"),
+    b"%%MatrixMarket": ("a Matrix Market file", "read it with scipy.io.mmread and give (m.row, m.col)"),
+    b"\xff\xfe": ("text in UTF-16", "convert it (iconv -f UTF-16 -t UTF-8)"),
+    b"\xfe\xff": ("text in UTF-16", "convert it (iconv -f UTF-16 -t UTF-8)"),
+    b"%PDF": ("a PDF file", "give a table"),
+}
+_MARKUP = (b"<!doctype html", b"<html", b"<?xml")
+
+
+def _refuse_other_formats(head: bytes, path: str) -> None:
+    """`head`: the first bytes. Raises InputError."""
+    for begins, (what, remedy) in _BEGINS.items():
+        # Names may begin as some of these do ("ORC,b"): such a file has zero bytes or control characters too.
+        if head.startswith(begins) and (not begins.isalnum() or not _is_text(head)):
+            raise InputError(f"{path}: is {what}, not a text table; {remedy}")
+    if head.lstrip()[:14].lower().startswith(_MARKUP):
+        raise InputError(f"{path}: is a page of HTML or XML, not a text table; was the download refused?")
+    if _is_json(head.lstrip()):
+        raise InputError(f"{path}: is JSON, not a text table; {_FRAME}: pandas.read_json(..., lines=True)")
+    if b"\0" in head:
+        raise InputError(
+            f"{path}: holds zero bytes, so it is no text table; a pickle, an archive, or text in UTF-16?"
+        )
+
+
+def _is_text(head: bytes) -> bool:
+    return not any(b < 9 or 13 < b < 32 for b in head[:4096])
+
+
+def _is_json(head: bytes) -> bool:
+    """An array, or lines of objects or arrays. A field may begin with a brace; a whole line is no row."""
+    if not head.startswith((b"{", b"[")):
+        return False
+    line = head.split(b"\n", 1)[0].strip()
+    if line in (b"{", b"[", b"[{"):
+        return True
+    try:
+        json.loads(line)
+    except ValueError:
+        return line.startswith((b'{"', b'[{"')) and b'":' in line  # a file of one line, longer than its head
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,16 @@ from gz._base.text import Text
 from gz._engine import InputError
 from gz._ingest.read.arrow import is_time, text_values
 from gz._ingest.read.csv_header import has_header, is_plain_integer
-from gz._ingest.read.csv_layout import SNIFF, Layout, guess_dtype, is_stream, open_text, read_text, sniff
+from gz._ingest.read.csv_layout import (
+    SNIFF,
+    Layout,
+    commas_in_numbers,
+    guess_dtype,
+    is_stream,
+    open_text,
+    read_text,
+    sniff,
+)
 from gz._ingest.read.ends import ID_NAMES, find_ends, find_id, named_ends
 from gz._ingest.read.files import InputFile
 from gz._ingest.read.tables import Chunk, Table
@@ -145,7 +155,10 @@ class CsvTable(Table):
         for f in kept:
             name = lay.name(f)
             chosen = "float32" if name == weight else (dtypes or {}).get(name) or dtype
-            self._read_as[name] = chosen or guess_dtype([r[f] for r in lay.sample if f < len(r)])
+            values_seen = [r[f] for r in lay.sample if f < len(r)]
+            self._read_as[name] = chosen or guess_dtype(values_seen)
+            if not chosen and self._read_as[name] == "text":
+                self._warn_of_commas(name, values_seen)
         if one_dtype and len(set(self._read_as.values())) > 1:
             texts = [n for n, d in self._read_as.items() if d == "text" or is_time(d)]
             if texts:
@@ -157,6 +170,17 @@ class CsvTable(Table):
         self.limits: list[int] = [0] * len(self._key_fields)
         self.bytes_total = file.size
         self.bytes_done = 0
+
+    def _warn_of_commas(self, name: str, values: list[str]) -> None:
+        if (shown := commas_in_numbers(values)) is not None:
+            warnings.warn(
+                f"{self.name}: column {name!r} holds {shown!r}, which is kept as text (codes): numbers have "
+                "a point and no commas. If these are numbers, give the frame that pandas.read_csv(..., "
+                f'decimal=",") or (..., thousands=",") reads; if they are text, say columns={{{name!r}: '
+                '"text"}',
+                RuntimeWarning,
+                4,
+            )
 
     def _kind(self, field: int) -> str:
         if self._ids != "map":

@@ -13,7 +13,7 @@ from numpy.lib import format as npy_format
 from gz._base.arrays import check_shape
 from gz._engine import InputError
 from gz._ingest.read.files import Files, InputFile, Reader
-from gz._ingest.read.zip_member import Checksum, Member
+from gz._ingest.read.zip_member import Checksum, open_member
 
 
 class DiskArray:
@@ -74,7 +74,7 @@ class NpyArray(DiskArray):
     def _open(self) -> Any:
         if self._info is None or self._checksum is None:
             return Reader(self.file)
-        return Member(self.file, self._info, self._checksum)
+        return open_member(self.file, self._info, self._checksum)
 
     def stream(self, first_item: int = 0) -> NpyStream:
         f = self._open()

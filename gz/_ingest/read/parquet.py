@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-
 from gz import _engine
 from gz._base.background import calls
-from gz._base.dtypes import Column
 from gz._engine import InputError
 from gz._ingest.read.arrow import arrow_column, arrow_values
 from gz._ingest.read.files import InputFile
@@ -27,11 +24,12 @@ class ParquetTable(Table):
         self,
         file: InputFile,
         columns: list[str] | None = None,
-        partition: dict[str, int] | None = None,
+        partition: dict[str, Any] | None = None,
         choose: Callable[[list[str]], list[str]] | None = None,
         fill: dict[str, Any] | None = None,
     ):
-        """`columns`, or what `choose` picks of the names there are. `fill`: what stands for nulls."""
+        """`columns`, or what `choose` picks of the names there are. `partition`: columns of one value each.
+        `fill`: what stands for nulls."""
         import pyarrow as pa
 
         path = self.name = file.path
@@ -61,7 +59,7 @@ class ParquetTable(Table):
         self.columns = [
             arrow_column(schema.field(n), path, lambda n: self._first_list_width(n, opened)) for n in names
         ]
-        self.columns += [Column(k, "int64") for k in self._partition]
+        self.columns += [arrow_column(pa.field(k, v.type), path, len) for k, v in self._partition.items()]
 
     def _open(self) -> Any:
         """pyarrow's reader: cheap, once the metadata are known; not to be shared by threads."""
@@ -80,13 +78,20 @@ class ParquetTable(Table):
         return [[str(v) for v in r.values()] for r in (first.to_pylist() if first is not None else [])]
 
     def chunks(self, rows: int) -> Iterator[Chunk]:
+        import pyarrow as pa
+
         at = 0
-        stored = [c for c in self.columns if c.name not in self._partition]
         for batch in self._batches(rows):
-            part = {c.name: arrow_values(batch.column(c.name), c, at, self.name, self._fill) for c in stored}
-            part |= {k: np.full(batch.num_rows, v, np.int64) for k, v in self._partition.items()}
-            yield Chunk(part, batch.num_rows, self.name, at)
-            at += batch.num_rows
+            n = batch.num_rows
+            fixed = {k: pa.repeat(v, n) for k, v in self._partition.items()}
+            part = {
+                c.name: arrow_values(
+                    fixed[c.name] if c.name in fixed else batch.column(c.name), c, at, self.name, self._fill
+                )
+                for c in self.columns
+            }
+            yield Chunk(part, n, self.name, at)
+            at += n
 
     def _batches(self, rows: int) -> Iterator[Any]:
         """Record batches of at most `rows` rows. Row groups of about that size are decoded whole, one on each

@@ -63,23 +63,32 @@ def partition_root(path: Any, base: str) -> str:
     return p
 
 
-def partitions(files: list[str], root: str) -> tuple[list[dict[str, int]], list[str]]:
-    """For each file the integers in its folder names, and the names of those that hold no integers.
+def partitions(files: list[str], root: str) -> list[dict[str, Any]]:
+    """For each file the columns in its folder names, as Arrow's scalars: int64 where every file has an
+    integer there or nothing, else text.
 
-    A partition that is not a number in every file cannot be a column; the caller says that it is left out.
+    Not by pyarrow.dataset: what it does not find it makes null without a word (a file beside the partitions),
+    integers past 32 bits it makes text, and it holds more than twice the memory (benchmarks/parsers.py).
     """
     found = [_pairs(f, root) for f in files]
     names = list(dict.fromkeys(n for pairs in found for n in pairs))
+    columns: list[dict[str, Any]] = [{} for _ in files]
+    if not names:
+        return columns
+    import pyarrow as pa  # only now: it takes 40 MB, which .npy files can do without
+
     for n in names:
         for file, pairs in zip(files, found, strict=True):
             if n not in pairs:
                 raise InputError(
-                    f"{file}: lies outside the partitions {n}=..., where other files of {root} lie"
+                    f"{file}: lies outside the partitions {n}=..., where other files of {root} lie; move it "
+                    "into one, or give the folders or files that belong together"
                 )
-            if pairs[n] == _NULL:
-                raise InputError(f"{file}: has no value for its partition {n!r}")
-    numbers = [n for n in names if all(_is_integer(pairs[n]) for pairs in found)]
-    return [{n: int(pairs[n]) for n in numbers} for pairs in found], [n for n in names if n not in numbers]
+        values = [None if pairs[n] == _NULL else pairs[n] for pairs in found]
+        integers = all(v is None or _is_integer(v) for v in values)
+        for column, v in zip(columns, values, strict=True):
+            column[n] = pa.scalar(int(v) if integers and v else v, pa.int64() if integers else pa.string())
+    return columns
 
 
 def _pairs(file: str, root: str) -> dict[str, str]:

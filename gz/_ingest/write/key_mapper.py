@@ -183,7 +183,8 @@ class KeyMapper:
                     end = ("source", "destination")[(place - start) % 2]
                 row = (place - start) // step
                 return InputError(
-                    f"{job.table.name}, edge {row}: its {end} {shown} is not among the nodes of {t.name!r}"
+                    f"{job.table.name}, edge {row}: its {end} {shown} is not among the nodes of {t.name!r}; "
+                    "add it to their table, or take the edge away"
                 )
         return InputError(f"id {shown} is not among the nodes of {t.name!r}")
 

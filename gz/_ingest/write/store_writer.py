@@ -155,7 +155,7 @@ class StoreWriter:
             expected = np.arange(row, row + len(part))
             if isinstance(part, Text) or not np.array_equal(part, expected):
                 i = 0 if isinstance(part, Text) else int((part != expected).argmax())
-                shown = part.value(i) if isinstance(part, Text) else part[i]
+                shown = part.value(i) if isinstance(part, Text) else int(part[i])
                 raise InputError(
                     f'nodes of {kind!r}, row {row + i}: its id is {shown!r}, but with ids="dense" row i is '
                     'node i; ids="map" (--ids map) takes ids in any order'

@@ -3,6 +3,8 @@ the names they had before still work, and say so."""
 
 from __future__ import annotations
 
+import warnings
+
 import pyarrow as pa
 import pytest
 from stores import edge_column, edges_of
@@ -22,7 +24,9 @@ def table(request, tmp_path):
             path.write_text(text)
             return str(path)
         names, *rows = [line.split(",") for line in text.split()]
-        return pa.table({n: [int(r[i]) for r in rows] for i, n in enumerate(names)})
+        columns = {n: pa.array([r[i] for r in rows]) for i, n in enumerate(names)}
+        types = {"day": pa.date32(), "w": pa.float64() if "." in text else pa.int64()}
+        return pa.table({n: a.cast(types.get(n, pa.int64())) for n, a in columns.items()})
 
     return make
 
@@ -97,6 +101,23 @@ def test_columns_that_can_only_be_the_ends_still_are(tmp_path, table):
     assert store.edge_columns() == ["w"]
 
 
+def test_two_columns_that_were_the_ends_once_are_not_kept_without_a_word(tmp_path, table):
+    """Where src and dst are there too; both readings are shown, and each can be said."""
+    text = "src,dst,a,b,w,day\n0,1,2,3,0.5,2020-01-01\n1,2,0,1,1.5,2020-01-02\n"
+    both = r'(?s)src -> dst, keep a and b: ends=\["src", "dst"\].*a -> b: ends=\["a", "b"\]  \(--ends a,b\)'
+    with pytest.warns(FutureWarning, match=both):
+        store = ingest(tmp_path, table(text), columns=["a", "b"])
+    assert (edges_of(store).tolist(), store.edge_columns()) == ([[0, 1], [1, 2]], ["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = ingest(tmp_path, table(text), ends=["src", "dst"], columns=["a", "b"])
+        assert (edges_of(store).tolist(), store.edge_columns()) == ([[0, 1], [1, 2]], ["a", "b"])
+        store = ingest(tmp_path, table(text), ends=["a", "b"])
+        assert edges_of(store).tolist() == [[2, 0], [3, 1]]
+        for others in (["a"], ["a", "w"], ["a", "day"], {"a": "int64", "b": "int64"}):  # never ends
+            ingest(tmp_path, table(text), columns=others)
+
+
 def test_a_spec_of_before(tmp_path, table):
     item = {"type": ["n", "to", "n"], "file": table("a,b,w,t\n0,1,5,7\n"), "keep_edge_ids": True}
     with old("edge_columns is called columns"):
@@ -141,6 +162,10 @@ def test_the_commands(tmp_path, capsys):
     store, said = run("--columns", "b,a")
     assert edges_of(store).tolist() == [[1, 2], [0, 1]]
     assert "is called ends=['b', 'a'] (--ends) now" in said
+    (tmp_path / "e.csv").write_text("src,dst,a,b\n0,1,5,7\n")
+    store, said = run("--columns", "b,a")
+    assert "src -> dst, keep b and a: ends=" in said
+    (tmp_path / "e.csv").write_text("a,b,w,t\n0,1,5,7\n1,2,6,8\n")
     store, said = run("--columns", "b,a", "--edge-columns", "w")
     assert (edges_of(store).tolist(), store.edge_columns()) == ([[1, 2], [0, 1]], ["w"])
     store, said = run("--ends", "b,a", "--node-columns", "w", "--nodes", f"{tmp_path}/u.csv:id")

@@ -44,13 +44,46 @@ def test_a_partition_becomes_an_edge_column(tmp_path):
     assert ours == rows(theirs["src"], theirs["dst"], theirs["w"], theirs["year"])
 
 
-def test_a_partition_of_text_is_left_out_and_named(tmp_path):
+def test_a_partition_of_text_becomes_codes(tmp_path):
     hive(tmp_path / "lake", TABLE.drop_columns("w"), "country", "year")
-    report = gz.ingest(tmp_path / "s", edges=tmp_path / "lake", num_nodes=N)
-    assert "the partitions country are text and were left out" in str(report)
-    store = gz.open(report)
+    store = gz.open(gz.ingest(tmp_path / "s", edges=tmp_path / "lake", num_nodes=N))
+    assert store.edge_columns() == ["country", "year"]
+    names = np.array(store.categories("country", ("node", "to", "node")))
+    codes = edge_column(store, "country")
+    ours = rows(*edges_of(store), names[codes], edge_column(store, "year"))
+    assert ours == rows(SRC, DST, COUNTRY, YEAR)
+    store = gz.open(gz.ingest(tmp_path / "t", edges=tmp_path / "lake", num_nodes=N, drop="country"))
     assert store.edge_columns() == ["year"]
-    assert rows(*edges_of(store), edge_column(store, "year")) == rows(SRC, DST, YEAR)
+
+
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [
+        (["2010", "007"], [2010, 7]),
+        (["3000000000", "-1"], [3_000_000_000, -1]),  # text, to pyarrow.dataset
+        (["99999999999999999999", "1"], ["99999999999999999999", "1"]),
+        (["1.5", "2"], ["1.5", "2"]),
+        (["a%20b%2Fc", "d"], ["a b/c", "d"]),
+        (["__HIVE_DEFAULT_PARTITION__", "4"], [-1, 4]),
+        (["__HIVE_DEFAULT_PARTITION__", "d"], ["-1", "d"]),
+    ],
+)
+def test_values_of_partitions(tmp_path, values, stored):
+    for i, v in enumerate(values):
+        (tmp_path / "lake" / f"k={v}").mkdir(parents=True)
+        pq.write_table(pa.table({"src": [i], "dst": [i + 1]}), tmp_path / "lake" / f"k={v}" / "p.parquet")
+    options = {"edges": tmp_path / "lake", "keep_edge_ids": True, "nulls": {"k": -1}}
+    store = gz.open(gz.ingest(tmp_path / "s", **options))
+    names, found = store.categories("k", ("node", "to", "node")), edge_column(store, "k").tolist()
+    order = edges_of(store)[0].tolist()
+    assert [(names[v] if names else v) for v in found] == [stored[i] for i in order]
+
+
+def test_partitions_of_text_tables_are_named(tmp_path):
+    (tmp_path / "csv" / "year=2010").mkdir(parents=True)
+    (tmp_path / "csv" / "year=2010" / "a.csv").write_text("src,dst\n0,1\n")
+    report = gz.ingest(tmp_path / "s", edges=tmp_path / "csv")
+    assert "the partitions year were left out" in str(report)
 
 
 def test_partitions_above_the_folder_are_not_columns(tmp_path):
@@ -73,8 +106,9 @@ def test_a_file_outside_the_partitions(tmp_path):
 def test_a_partition_without_value(tmp_path):
     table = TABLE.select(["src", "dst"]).append_column("year", pa.array([None, *YEAR[1:].tolist()]))
     hive(tmp_path / "lake", table, "year")
-    with pytest.raises(gz.InputError, match="has no value for its partition 'year'"):
+    with pytest.raises(gz.InputError, match=r"column 'year' is null in row 0; .*--null year=VALUE"):
         gz.ingest(tmp_path / "s", edges=tmp_path / "lake")
+    gz.ingest(tmp_path / "s", edges=tmp_path / "lake", drop="year")
 
 
 def test_files_with_other_columns_are_refused(tmp_path):

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from waits import background
 
 import gz
-from gz._ingest.read.files import Files
+from gz._ingest.read.files import Files, _Descriptor
 from gz._ingest.read.npy import open_array
+from gz._ingest.read.tables import NpyEdgeIndex
 from gz._ingest.read.zip_member import combine
 
 SAVE = {"stored": np.savez, "deflated": np.savez_compressed}
@@ -116,3 +117,60 @@ def test_a_member_that_reaches_past_the_end(tmp_path):
 @given(a=st.binary(max_size=300), b=st.binary(max_size=300))
 def test_checksums_combine(a, b):
     assert combine(zlib.crc32(a), zlib.crc32(b), len(b)) == zlib.crc32(a + b)
+
+
+def test_every_method_of_pythons_zipfile_is_read(tmp_path):
+    a = np.arange(300_000).reshape(2, -1)
+    np.save(tmp_path / "a.npy", a)
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as z:
+            z.write(tmp_path / "a.npy", "a.npy")
+        np.testing.assert_array_equal(open_array(str(tmp_path / "a.npz"), Files()).load(), a)
+
+
+def test_a_member_with_sizes_of_64_bits(tmp_path):
+    """As Python writes it to a stream, and numpy always: the sizes stand in the extra field."""
+    a = np.arange(1000)
+    np.save(tmp_path / "a.npy", a)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as z, z.open("a.npy", "w", force_zip64=True) as f:
+        f.write((tmp_path / "a.npy").read_bytes())
+    np.testing.assert_array_equal(open_array(str(tmp_path / "a.npz"), Files()).load(), a)
+
+
+def test_an_encrypted_member_is_named(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.arange(10))
+    raw = bytearray(path.read_bytes())
+    raw[raw.rindex(b"PK\x01\x02") + 8] |= 1  # the flag, in the directory
+    path.write_bytes(raw)
+    with pytest.raises(gz.InputError, match=r"a.npz:a.npy: .*is encrypted"):
+        open_array(str(path), Files(), "a")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_beginning_is_named(method, tmp_path):
+    """Found while the header of the array is read."""
+    np.save(tmp_path / "a.npy", np.random.default_rng(0).integers(0, 9, 2000))
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", method) as z:
+        z.write(tmp_path / "a.npy", "a.npy")
+    raw = bytearray(path.read_bytes())
+    raw[35:75] = b"\xff" * 40
+    path.write_bytes(raw)
+    with pytest.raises(gz.InputError, match=r"a.npz:a.npy: "):
+        open_array(str(path), Files(), "a").load()
+
+
+def test_a_stored_edge_index_is_read_once(tmp_path, monkeypatch):
+    """Both halves at the same time, and no byte of them twice; zipfile would read the first half twice."""
+    a = np.arange(400_000).reshape(2, -1)
+    np.savez(tmp_path / "a.npz", edge_index=a)
+    read = []
+    plain = _Descriptor.read_into
+    monkeypatch.setattr(
+        _Descriptor, "read_into", lambda self, view, at: read.append(n := plain(self, view, at)) or n
+    )
+    array = open_array(str(tmp_path / "a.npz"), Files())
+    for chunk in NpyEdgeIndex(array).chunks(10_000):
+        np.testing.assert_array_equal(chunk.columns["dst"] - chunk.columns["src"], 200_000)
+    assert a.nbytes <= sum(read) < 1.3 * a.nbytes  # the directory and headers are read in blocks of 128 KiB

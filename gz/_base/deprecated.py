@@ -1,4 +1,4 @@
-"""Names that are kept for one version, and those that mean something else now. CONTRIBUTING.md says how one goes."""
+"""Names that are kept for one version, and those that mean something else now: see CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -150,6 +150,7 @@ def test_help_shows_examples(capsys):
         "verify": "  gz verify papers && echo sound\n",
         "add": "  gz add papers --features emb=emb.npy\n",
         "rm": "  gz rm papers --features emb\n",
+        "completion": 'eval "$(gz completion bash)"',
         "export": "  gz export papers folder\n  gz ingest again --spec folder/graph.toml\n",
     }.items():
         with pytest.raises(SystemExit) as stop:

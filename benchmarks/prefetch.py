@@ -99,12 +99,13 @@ def hand_over(batches, wait: float) -> float:
         seconds.append(time.thread_time() - start)
         del batch
         time.sleep(wait)  # until the next one is there
-    return statistics.median(seconds[SETTLED:])
+    return statistics.median(seconds[SETTLED:] or seconds)
 
 
 def cost(report, loader_of, made: float) -> None:
     """The least disturbed round counts, of the loader and of the list alike."""
-    ready = list(loader_of(0))
+    loader = loader_of(0)
+    ready = [next(iter(loader))] * len(loader)
     ahead, at_hand = [], []
     for _ in range(max(report.args.repeat, 3)):
         ahead.append(hand_over(loader_of(2), 2 * made))

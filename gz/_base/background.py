@@ -158,7 +158,9 @@ class Pipeline:
     def submit(self, value: Any) -> Task:
         """Starts work on a value. Without threads (none to be had, or closed), result() does it."""
         task = Task(self._stages, value)
-        shared = self._running()
+        shared = self._shared
+        if shared is None or shared.stopped or shared.pid != os.getpid():
+            shared = self._running()
         if shared is not None:
             task._pid = shared.pid
             shared.inboxes[0].put(task)
@@ -184,9 +186,6 @@ class Pipeline:
         self.close(wait=False)
 
     def _running(self) -> _Shared | None:
-        shared = self._shared
-        if shared is not None and shared.pid == os.getpid() and not shared.stopped:
-            return shared
         with _start_lock:
             shared = self._shared
             if self._closed or (shared is not None and shared.pid == os.getpid()):

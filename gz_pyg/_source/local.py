@@ -29,7 +29,7 @@ from gz_pyg._source.protocol import (
 )
 from gz_pyg._store.lazy import LazyTensor
 from gz_pyg._store.lengths import check_written, warn_of_left_behind
-from gz_pyg._store.overlay import Overlay, raw, raw_dict, raw_items
+from gz_pyg._store.overlay import Overlay, raw, raw_items
 from gz_pyg._store.stored import CPU, Stored, StoredEdgeColumn, StoredEdgeIndex
 from gz_pyg._tensors import stack
 
@@ -223,7 +223,8 @@ class LocalSource:
         names: list[str | None] = []
         values: list[Any] = []
         for storage in self.data.stores:
-            kept = raw_dict(storage)
+            mapping = storage._mapping
+            kept = mapping.kept() if type(mapping) is Overlay else mapping
             names += kept
             names.append(None)  # between two storages
             values += kept.values()

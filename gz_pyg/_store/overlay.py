@@ -210,12 +210,6 @@ def raw(storage: Any, name: str) -> Any:
     return mapping.raw(name) if isinstance(mapping, Overlay) else mapping.get(name)
 
 
-def raw_dict(storage: Any) -> dict[str, Any]:
-    """All values of any PyG storage as they are kept, by name. Not to be changed."""
-    mapping = storage._mapping
-    return mapping.kept() if isinstance(mapping, Overlay) else mapping
-
-
 def raw_items(storage: Any) -> list[tuple[str, Any]]:
     """All values of any PyG storage as they are kept."""
     mapping = storage._mapping

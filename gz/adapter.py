@@ -220,7 +220,7 @@ class Mapped:
 
     def __init__(self, column: FeatureStore):
         self.column = column
-        self._tensor: Tensor | None = None
+        self.given: Tensor | None = None  # the tensor, once it was asked for
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mapped, (self.column,)
@@ -236,19 +236,19 @@ class Mapped:
     @property
     def tensor(self) -> Tensor:
         """All of it, without a copy; nothing is read until it is touched."""
-        if self._tensor is None:
-            self._tensor = map_column(self.column)
-        return self._tensor
+        if self.given is None:
+            self.given = map_column(self.column)
+        return self.given
 
     @property
     def version(self) -> int:
         """Grows whenever the tensor is written to; 0 while the column is what its file holds."""
-        return 0 if self._tensor is None else self._tensor._version
+        return 0 if self.given is None else self.given._version
 
     def take(self, ids: Tensor | ArrayLike) -> Tensor:
         """Some rows, from the file, or from the tensor if that was written to."""
-        if self._tensor is not None and self.version:
-            return take_rows(self._tensor, ids)
+        if self.given is not None and self.version:
+            return take_rows(self.given, ids)
         return read_rows(self.column, ids)
 
 

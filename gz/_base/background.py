@@ -30,7 +30,7 @@ _PATIENCE = 1.0
 class Task:
     """One value on its way through the stages of a pipeline."""
 
-    __slots__ = ("_done", "_error", "_finished", "_input", "_pid", "_stages", "_value")
+    __slots__ = ("_done", "_error", "_input", "_pid", "_stages", "_value", "finished")
 
     def __init__(self, stages: tuple[Stage, ...], value: Any):
         self._stages, self._input, self._value = stages, value, value
@@ -39,7 +39,7 @@ class Task:
         # Python, has a place where an interrupt leaves its lock released, to be released once more.
         self._done = threading.Lock()
         self._done.acquire()
-        self._finished = False
+        self.finished = False  # whether the result is there
         self._error: BaseException | None = None
 
     @classmethod
@@ -52,10 +52,10 @@ class Task:
 
     def wait(self) -> None:
         """Until the result is there."""
-        if self._finished:
+        if self.finished:
             return
         if self._pid == os.getpid():
-            while not self._finished:
+            while not self.finished:
                 if self._done.acquire(timeout=_PATIENCE):
                     self._done.release()
             return
@@ -70,7 +70,8 @@ class Task:
 
     def result(self) -> Any:
         """What the last stage returned. Raises what a stage raised, once, with its traceback."""
-        self.wait()
+        if not self.finished:
+            self.wait()
         if self._error is not None:
             # Kept, it would form a cycle with its own traceback.
             error, self._error = self._error, RuntimeError("the error of this task was raised before")
@@ -88,7 +89,7 @@ class Task:
                 self._error, self._value = error, None
 
     def _finish(self) -> None:
-        self._finished = True
+        self.finished = True
         self._input = None  # only now: a fork may come between any two lines
         self._done.release()
 
@@ -99,6 +100,7 @@ class _Shared:
 
     def __init__(self, stages: int):
         self.inboxes: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in range(stages)]
+        self.pid = os.getpid()  # the process whose threads they are
         self.stopped = False
 
 
@@ -151,15 +153,16 @@ class Pipeline:
         self._stages, self._threads, self._name = stages, threads, name
         self._shared: _Shared | None = None
         self._workers: list[_Worker] = []
-        self._pid: int | None = None
         self._closed = False
 
     def submit(self, value: Any) -> Task:
         """Starts work on a value. Without threads (none to be had, or closed), result() does it."""
         task = Task(self._stages, value)
-        shared = self._running()
+        shared = self._shared
+        if shared is None or shared.stopped or shared.pid != os.getpid():
+            shared = self._running()
         if shared is not None:
-            task._pid = self._pid
+            task._pid = shared.pid
             shared.inboxes[0].put(task)
         return task
 
@@ -167,7 +170,7 @@ class Pipeline:
         """Ends the threads; what is not finished stays undone. Waits for work in progress if told to."""
         self._closed = True
         shared, self._shared = self._shared, None
-        if shared is None or self._pid != os.getpid():
+        if shared is None or shared.pid != os.getpid():
             return
         shared.stopped = True
         for inbox in shared.inboxes:
@@ -185,7 +188,7 @@ class Pipeline:
     def _running(self) -> _Shared | None:
         with _start_lock:
             shared = self._shared
-            if self._closed or (shared is not None and self._pid == os.getpid()):
+            if self._closed or (shared is not None and shared.pid == os.getpid()):
                 return None if shared is None or shared.stopped else shared
             shared = _Shared(len(self._stages))
             workers = [
@@ -193,7 +196,6 @@ class Pipeline:
                 for stage in range(len(self._stages))
                 for _ in range(self._threads)
             ]
-            self._pid = os.getpid()
             if not _start(workers):
                 shared.stopped = True
                 for inbox in shared.inboxes:

@@ -25,7 +25,7 @@ class BatchSizes:
     taken: int = 0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class BatchAhead:
     """One of them: bytes it is expected to take while it is being made, then bytes it takes."""
 
@@ -75,6 +75,29 @@ class BatchesAhead:
         with self._lock:
             self._sizes.taken += 1
             self._drop(batch)
+
+    def cancel(self, batch: BatchAhead) -> None:
+        """Notes that nothing came of it."""
+        with self._lock:
+            self._drop(batch)
+
+    def renew(self, batch: BatchAhead | None) -> BatchAhead | None:
+        """`taken`, and `begin` where there is room for one more; None where there is none."""
+        sizes = self._sizes
+        room = _engine.room_ahead(sizes.largest, sizes.taken >= _KNOWN_AFTER)
+        with self._lock:
+            sizes.taken += 1
+            if not room:
+                self._drop(batch)
+                return None
+            new = BatchAhead(sizes.largest)
+            self._batches.add(new)
+            if batch is None or batch not in self._batches:
+                _engine.change_ahead(0, new.begun, 0)
+            else:
+                self._batches.remove(batch)
+                _engine.change_ahead(0, new.begun - batch.begun, -batch.there)
+            return new
 
     def close(self) -> None:
         """Forgets what was not taken, and wants no more."""

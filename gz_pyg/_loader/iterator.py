@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
@@ -49,6 +48,9 @@ from gz_pyg.sampler import NeighborSampler
 
 DEFAULT_PREFETCH = 2
 
+Modes = tuple[bool, bool]  # torch's, gradients and inference: they belong to a thread
+
+_grad, _inference = torch.is_grad_enabled, torch.is_inference_mode_enabled
 _profiled: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 
 # Samplers that draw from nothing but the batch's own random numbers.
@@ -67,20 +69,18 @@ def draws_once(sampler: Any) -> bool:
     return type(sampler) in (*_DRAW_ONCE, DistributedSampler, list, tuple, range, torch.Tensor)
 
 
-@dataclass
 class _Work:
     """A batch being made."""
 
-    number: int
-    index: Any
-    grad: bool  # torch's modes belong to a thread
-    inference: bool
     out: Any = None
     state: State | None = None  # of the data it was joined from
-    places: bool = True  # whether that data wants something of the batch on another device
+    places = True  # whether that data wants something of the batch on another device
     batch: Any = None
     error: Exception | None = None
-    memory: BatchAhead | None = None  # what the governor knows of it
+
+    def __init__(self, number: int, index: Any, modes: Modes, memory: BatchAhead | None = None):
+        self.number, self.index, self.modes = number, index, modes
+        self.memory = memory  # what the governor knows of it
 
 
 class _Epoch:
@@ -102,9 +102,10 @@ class _Epoch:
         return [self.sample, self.join] if self.joins_ahead else [self.sample]
 
     def sample(self, work: _Work) -> _Work:
+        grad, inference = work.modes
         with (
-            torch.inference_mode(work.inference),
-            torch.set_grad_enabled(work.grad),
+            torch.inference_mode(inference),
+            torch.set_grad_enabled(grad),
             batch_seed(self._seed, work.number),
         ):
             if self.whole:
@@ -116,27 +117,23 @@ class _Epoch:
     def join(self, work: _Work) -> _Work:
         # Joined from a copy of who is who in the data, so that the state told is the state used, however the
         # loop changes the data meanwhile.
-        loader = self._loader
+        loader, (grad, inference) = self._loader, work.modes
         try:
             frozen = self._source.frozen()
             work.state, work.places = frozen.state(), frozen.places
-            with torch.inference_mode(work.inference), torch.set_grad_enabled(work.grad):
+            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
                 work.batch = loader._joined(work.out, frozen)
         except Exception as error:
             work.error = error  # raised when the batch is taken, unless the data has changed until then
         return work
 
-    def finish(self, work: _Work) -> Any:
+    def finish(self, work: _Work, modes: Modes) -> Any:
         loader = self._loader
         if self.whole or not loader.filter_per_worker:
             return work.out
         if not self.joins_ahead:
             return loader.filter_fn(work.out)
-        same_modes = (work.grad, work.inference) == (
-            torch.is_grad_enabled(),
-            torch.is_inference_mode_enabled(),
-        )
-        if work.state is None or work.state != self._source.state() or not same_modes:
+        if work.modes != modes or work.state is None or not self._source.is_still(work.state):
             work.batch, work.places = loader._joined(work.out), True
         elif work.error is not None:
             error, work.error = work.error, None  # its traceback holds `work`
@@ -156,11 +153,12 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         self._ahead = ahead
         self._number = 0
         self._waiting: deque[Task] = deque()
+        self._done: list[_Work] = []  # how batches that were taken were made
         self._pipeline: Pipeline | None = None
         if ahead:
             self._memory = BatchesAhead(ahead, loader.__dict__.setdefault("_batch_sizes", BatchSizes()))
             *first, last = (_counted(stage, self._memory) for stage in self._epoch.stages())
-            self._pipeline = Pipeline(*first, _measured(last, self._memory))
+            self._pipeline = Pipeline(*first, _measured(last, self._memory, self._done))
 
     def __next__(self) -> Any:
         # torch's own tells the profiler of every batch: 0.15 ms, most of what a batch made ahead would cost.
@@ -171,51 +169,62 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         return batch
 
     def _next_data(self) -> Any:
-        work = self._next_here() if self._pipeline is None else self._next_ahead(self._pipeline)
-        batch = self._epoch.finish(work)
+        modes = _grad(), _inference()
+        begun, pipeline = self._number, self._pipeline
+        work = self._next_here(modes) if pipeline is None else self._next_ahead(pipeline, modes)
+        batch = self._epoch.finish(work, modes)
+        if pipeline is not None and work.batch is not None and self._number != begun:
+            work.batch = None
+            self._done.append(work)  # whoever makes the next one lets it go: it may take as long as all this
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
-    def _next_here(self) -> Any:
-        work = self._new_work()
+    def _next_here(self, modes: Modes) -> _Work:
+        work = _Work(self._number + 1, next(self._sampler_iter), modes)
+        self._number = work.number
         for stage in self._epoch.stages():
             work = stage(work)
         return work
 
-    def _next_ahead(self, pipeline: Pipeline) -> Any:
-        if not self._waiting and self._begin(pipeline):
-            self._fill(pipeline, self._ahead)
-        if not self._waiting:
+    def _next_ahead(self, pipeline: Pipeline, modes: Modes) -> _Work:
+        waiting, memory = self._waiting, self._memory
+        if not waiting and self._begin(pipeline, modes, memory.begin()):
+            self._fill(pipeline, modes, self._ahead)
+        if not waiting:
             pipeline.close()
-            self._memory.close()
+            memory.close()
             raise StopIteration
-        self._waiting[0].wait()
-        self._fill(pipeline, self._ahead + 1)
-        work = self._waiting.popleft().result()  # only now: until here an interrupt loses nothing
-        self._memory.taken(work.memory)
-        return work
+        task = waiting[0]
+        if not task.finished:
+            task.wait()
+        work = task.peek()
+        if work is None:  # it failed, and is off the books
+            self._fill(pipeline, modes, self._ahead + 1)
+        elif len(waiting) > self._ahead:  # an interrupt came before this one was taken
+            memory.taken(work.memory)
+        elif (place := memory.renew(work.memory)) is not None and self._begin(pipeline, modes, place):
+            self._fill(pipeline, modes, self._ahead + 1)
+        waiting.popleft()  # only now: until here an interrupt loses nothing
+        return task.result()
 
-    def _fill(self, pipeline: Pipeline, depth: int) -> None:
+    def _fill(self, pipeline: Pipeline, modes: Modes, depth: int) -> None:
         while len(self._waiting) < depth and self._memory.may_begin():
-            if not self._begin(pipeline):
+            if not self._begin(pipeline, modes, self._memory.begin()):
                 return
 
-    def _begin(self, pipeline: Pipeline) -> bool:
+    def _begin(self, pipeline: Pipeline, modes: Modes, place: BatchAhead) -> bool:
         """Begins the next batch. False at the end of the epoch, or where its indices cannot be had."""
         try:
-            work = self._new_work()
-        except StopIteration:
+            index = next(self._sampler_iter)
+        except BaseException as error:
+            self._memory.cancel(place)
+            if not isinstance(error, Exception):
+                raise
+            if not isinstance(error, StopIteration):
+                self._waiting.append(Task.failed(error))  # its turn comes after the batches before it
             return False
-        except Exception as error:
-            self._waiting.append(Task.failed(error))  # its turn comes after the batches before it
-            return False
-        work.memory = self._memory.begin()
-        self._waiting.append(pipeline.submit(work))
-        return True
-
-    def _new_work(self) -> _Work:
-        index = self._next_index()
         self._number += 1
-        return _Work(self._number, index, torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+        self._waiting.append(pipeline.submit(_Work(self._number, index, modes, place)))
+        return True
 
 
 class Prefetching:
@@ -327,12 +336,13 @@ def _counted(stage: Any, memory: BatchesAhead) -> Any:
     return run
 
 
-def _measured(stage: Any, memory: BatchesAhead) -> Any:
-    """`stage`; the governor is told how large what it made is."""
+def _measured(stage: Any, memory: BatchesAhead, done: list[_Work]) -> Any:
+    """`stage`; the governor is told how large what it made is, and what is in `done` is let go."""
 
     def run(work: _Work) -> _Work:
         work = stage(work)
         memory.made(work.memory, tensor_bytes(work.out if work.batch is None else work.batch))
+        done.clear()
         return work
 
     return run

@@ -207,23 +207,43 @@ class LocalSource:
 
     def state(self) -> State | None:
         try:
-            values = [((i, k), v) for i, s in enumerate(self.data.stores) for k, v in raw_items(s)]
-            return State(values)
+            return State(*self._listed())
         except RuntimeError:  # being changed right now
             return None
+
+    def is_still(self, state: State) -> bool:
+        try:
+            names, values = self._listed()
+        except RuntimeError:  # being changed right now
+            return False
+        return state.still(names, values) or state == State(names, values)
+
+    def _listed(self) -> tuple[list[str | None], list[Any]]:
+        """Names and values of all attributes."""
+        names: list[str | None] = []
+        values: list[Any] = []
+        for storage in self.data.stores:
+            mapping = storage._mapping
+            kept = mapping.kept() if type(mapping) is Overlay else mapping
+            names += kept
+            names.append(None)  # between two storages
+            values += kept.values()
+        return names, values
 
     def sampling_state(self, wanted: Wanted) -> State | None:
         if not self._on_files:
             return None  # as in PyG: a sampler keeps the edges it was made with
         names = [*_EDGES, *(n for n in (wanted.time_attr, wanted.weight_attr) if n is not None)]
-        values: list[tuple[Any, Any]] = []
+        places: list[Any] = []
+        values: list[Any] = []
         for t, storage in self._nodes():  # what says how many there are
             known = [v for k, v in raw_items(storage) if k == "num_nodes" or k in N_KEYS]
-            values.append(((t, [v.shape[0] if hasattr(v, "shape") else v for v in known]), None))
+            places.append((t, [v.shape[0] if hasattr(v, "shape") else v for v in known]))
         storages: list[tuple[Any, Any]] = [*self._nodes(), *self._edges()]
         for key, storage in storages:
-            values += [((key, name), raw(storage, name)) for name in names]
-        return State(values)
+            places.append(key)
+            values += [raw(storage, name) for name in names]
+        return State(places, values)
 
 
 def _edges_of(

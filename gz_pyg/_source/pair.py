@@ -180,6 +180,9 @@ class PairSource:
     def state(self) -> State | None:
         return None
 
+    def is_still(self, state: State) -> bool:
+        return False
+
     def sampling_state(self, wanted: Wanted) -> State | None:
         return None
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -62,20 +61,43 @@ class Sampled:
     rows: dict[EdgeKey, Tensor | None]
 
 
+_LOOK = attrgetter("_version", "requires_grad")
+_MADE, _GIVEN = attrgetter("_made"), attrgetter("given")
+
+
 class State:
     """What something was made of: objects and their versions. Equal until one is replaced or written to."""
 
-    def __init__(self, values: Iterable[tuple[Any, Any]]):
-        pairs = list(values)
-        self._places = [place for place, _ in pairs]
-        self._values = [value for _, value in pairs]
-        self._versions = [version_of(value) for value in self._values]
+    def __init__(self, places: list[Any], values: list[Any]):
+        self._places, self._values = places, values
+        self._versions = [*map(version_of, values)]
+        # What can be written to in place, as it is; and what may yet be given out as a tensor.
+        stored = [v.stored if isinstance(v, LazyTensor) else v for v in values]
+        self._stored = [v for v in stored if isinstance(v, Stored)]
+        self._made = [*map(_MADE, self._stored)]
+        self._columns = [c for v in self._stored if (c := getattr(v, "_column", None)) is not None]
+        self._given = [*map(_GIVEN, self._columns)]
+        self._tensors = [t for v in stored for t in _tensors_of(v)]
+        self._seen = [*map(_LOOK, self._tensors)]
+
+    def still(self, places: list[Any], values: list[Any]) -> bool:
+        """Whether ``State(places, values)`` would equal this one; False also where that is not sure.
+
+        Asked for every batch in the thread that trains, so nothing here calls a function of Python's.
+        """
+        return (
+            self._places == places
+            and all(map(is_, self._values, values))
+            and all(map(is_, map(_MADE, self._stored), self._made))
+            and all(map(is_, map(_GIVEN, self._columns), self._given))
+            and [*map(_LOOK, self._tensors)] == self._seen
+        )
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, State)
-            and self._places == other._places
             and self._versions == other._versions
+            and self._places == other._places
             and all(map(is_, self._values, other._values))
         )
 
@@ -88,6 +110,13 @@ def version_of(value: Any) -> int:
     if isinstance(value, LazyTensor):
         return value.stored.version
     return value._version if isinstance(value, Tensor) and not value.is_inference() else 0
+
+
+def _tensors_of(value: Any) -> list[Tensor]:
+    """The tensors by which a value may be written to in place."""
+    if isinstance(value, Stored):
+        return value.tensors
+    return [value] if isinstance(value, Tensor) and not value.is_inference() else []
 
 
 @runtime_checkable
@@ -143,6 +172,9 @@ class Source(Protocol):
 
     def state(self) -> State | None:
         """Of all that ``join`` gives; None where it cannot be told."""
+
+    def is_still(self, state: State) -> bool:
+        """Whether ``state()`` would equal this one, which it was once; quicker."""
 
     def sampling_state(self, wanted: Wanted) -> State | None:
         """Of all that ``sample_graph`` is made of; None where a sampler is to keep what it has."""

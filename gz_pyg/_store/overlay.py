@@ -68,8 +68,11 @@ class Overlay(MutableMapping[str, Any]):
             self._stored["num_nodes"] = self.num_nodes
         self._stored.update(self._extras)
 
-    def _now(self) -> dict[str, Any]:
-        """The attributes, after a look at whether a column was added to the store, replaced or removed."""
+    def kept(self) -> dict[str, Any]:
+        """The attributes, ``Stored`` or written, after a look at whether the store's columns have changed.
+
+        Only to be read: ``keep`` and the mapping's own methods change them.
+        """
         if self.store.manifest is not self._manifest:
             entries, stored = self._entries, self._stored
             self._read()
@@ -81,8 +84,9 @@ class Overlay(MutableMapping[str, Any]):
             for name in entries.keys() - self._entries.keys():
                 if self._kept.get(name) is stored[name]:
                     del self._kept[name]
-        for name in [n for n, mask in self._masks.items() if mask._version > _AS_MADE]:
-            self._kept[name] = self._masks.pop(name)  # written to in place
+        if self._masks:
+            for name in [n for n, mask in self._masks.items() if mask._version > _AS_MADE]:
+                self._kept[name] = self._masks.pop(name)  # written to in place
         return self._kept
 
     @property
@@ -111,29 +115,29 @@ class Overlay(MutableMapping[str, Any]):
         """Node ids of the stored splits, save those whose mask was written or deleted."""
         if self.node_type is None or self.renumbered:
             return {}
-        changed = {s for mask in MASKS if mask in self._now() or mask in self._hidden for s in MASKS[mask]}
+        changed = {s for mask in MASKS if mask in self.kept() or mask in self._hidden for s in MASKS[mask]}
         names = [s for s in self.store.splits(self.node_type) if s not in changed]
         return {s: self.store.split(s, self.node_type) for s in names}
 
     def masks(self) -> dict[str, Tensor]:
         """Of the stored splits, where no attribute has the name."""
-        return {name: self[name] for name in MASKS if name not in self._now() and name in self}
+        return {name: self[name] for name in MASKS if name not in self.kept() and name in self}
 
     # ---- a mapping ----
 
     def raw(self, name: str) -> Any:
         """The value as it is kept, ``Stored`` or written; None where there is none."""
-        return self._now().get(name)
+        return self.kept().get(name)
 
     def raw_items(self) -> list[tuple[str, Any]]:
-        return list(self._now().items())
+        return list(self.kept().items())
 
     def keep(self, name: str, value: Any) -> None:
         """Puts a value in the place of another, as it is."""
-        self._now()[name] = value
+        self.kept()[name] = value
 
     def __getitem__(self, name: str) -> Any:
-        kept = self._now()
+        kept = self.kept()
         if name in kept:
             value = kept[name]
             return value.value() if isinstance(value, Stored) else value
@@ -147,32 +151,32 @@ class Overlay(MutableMapping[str, Any]):
         return self._masks[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        kept = self._now()
+        kept = self.kept()
         before = kept.get(name)
         kept[name] = before.after(value) if isinstance(before, Stored) else value
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
             raise KeyError(name)
-        self._now().pop(name, None)
+        self.kept().pop(name, None)
         if name in MASKS:
             self._hidden.add(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._now() or (isinstance(name, str) and self._split_of(name) is not None)
+        return name in self.kept() or (isinstance(name, str) and self._split_of(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._now()])
+        return iter([*self.kept()])
 
     def __len__(self) -> int:
-        return len(self._now())
+        return len(self.kept())
 
     # ---- copies ----
 
     def __copy__(self) -> Overlay:
         other = self.__class__.__new__(self.__class__)
         other.__dict__.update(self.__dict__)
-        other._kept, other._masks, other._hidden = dict(self._now()), dict(self._masks), set(self._hidden)
+        other._kept, other._masks, other._hidden = dict(self.kept()), dict(self._masks), set(self._hidden)
         other.checked = False  # PyG's methods and transforms change sizes in a copy, attribute by attribute
         return other
 
@@ -188,7 +192,7 @@ class Overlay(MutableMapping[str, Any]):
         return other
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._now()
+        kept = self.kept()
         written = {}
         for name, value in kept.items():
             if isinstance(value, Stored) and value.version:

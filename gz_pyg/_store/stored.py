@@ -83,6 +83,11 @@ class Stored:
         made = self._made
         return 0 if made is None else made._version + ((1 << 40) if made.requires_grad else 0)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Those by which it may be written to in place: what ``version`` looks at."""
+        return [] if self._made is None else [self._made]
+
     def pick(self, index: Any) -> Tensor | None:
         """``whole()[index]`` without reading the rest; None where that needs all of it."""
         return None
@@ -141,6 +146,11 @@ class StoredColumn(Stored):
     @property
     def version(self) -> int:
         return super().version or (0 if self._column is None else self._column.version)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        column = self._column
+        return super().tensors + ([] if column is None or column.given is None else [column.given])
 
     @property
     def nbytes(self) -> int:

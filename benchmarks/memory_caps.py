@@ -91,9 +91,8 @@ def main() -> None:
     store = args.store
     if not store:
         from _data import Data
-        from pyg_loader import store as make_store
 
-        store = str(make_store(Data(args.data, args.scale)))
+        store = str(Data(args.data, args.scale).store())
     numbers = {k: [int(v) for v in getattr(args, k).split(",")] for k in ("hidden", "workers", "loaders")}
     killed, slow = [], []
     for limit, hidden, workers, loaders, framework in itertools.product(

@@ -266,10 +266,9 @@ def main() -> None:
         papers(args, report)
         report.finish()
     from _data import Data
-    from pyg_loader import store as make_store
 
     data = Data(args.data, args.scale)
-    store = Path(make_store(data))
+    store = data.store()
     features = store / "nodes" / "node" / "x.gd"
     if args.part in ("all", "gather"):
         cold_gather(features, args, report)

@@ -10,30 +10,11 @@ The heterogeneous graph has the same edges, dealt out to four types between two 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import _common
-import _process
 
 FANOUTS = [15, 10, 5]
 BATCH = 1024
 TARGET_DGL, TARGET_PYG, HETERO_COST = 3.0, 6.0, 1.5
-
-
-def store(data):
-    """The benchmark graph with features and labels, as a gz store."""
-    import generate
-
-    g = data.graph
-
-    def write(path):
-        import gz
-
-        features = {"x": generate.feature_chunks(g), "y": generate.labels(g)}
-        gz.ingest(path, edges=generate.edge_chunks(g), features=features, num_nodes=g.num_nodes)
-
-    size = 4.0 * g.num_nodes * (g.num_features + 4) + 4.0 * g.num_edges
-    return data._make("pyg-store", size, write)
 
 
 def gz_contestant(data, seeds, threads):
@@ -43,8 +24,7 @@ def gz_contestant(data, seeds, threads):
     import gz_pyg
 
     gz.set_num_threads(threads)
-    _process.warm(*(p for p in Path(store(data)).rglob("*") if p.is_file()))
-    loader = gz_pyg.NeighborLoader(store(data), FANOUTS, torch.from_numpy(seeds), batch_size=BATCH)
+    loader = gz_pyg.NeighborLoader(data.store(), FANOUTS, torch.from_numpy(seeds), batch_size=BATCH)
 
     def run(turn):
         for batch in loader:
@@ -63,7 +43,7 @@ def dgl_contestants(data, seeds, threads):
     dgl.utils.set_num_threads(threads)
     indptr, indices = (torch.from_numpy(a) for a in data.lists())
     wide = dgl.graph(("csc", (indptr, indices, torch.empty(0, dtype=torch.int64))), num_nodes=len(indptr) - 1)
-    x = torch.from_numpy(gz.open(store(data)).feature("x").get_tensor().copy())  # in RAM, as DGL keeps it
+    x = torch.from_numpy(gz.open(data.store()).feature("x").get_tensor().copy())  # in RAM, as DGL keeps it
     out = {}
     for width, graph in (("int64", wide), ("int32", wide.int())):
         graph.ndata["x"] = x
@@ -95,7 +75,7 @@ def pyg_contestant(data, seeds):
 
     indptr, indices = (torch.from_numpy(a) for a in data.lists())
     col = torch.repeat_interleave(torch.arange(len(indptr) - 1), indptr.diff())
-    x = torch.from_numpy(gz.open(store(data)).feature("x").get_tensor().copy())
+    x = torch.from_numpy(gz.open(data.store()).feature("x").get_tensor().copy())
     graph = PyGData(x=x, edge_index=torch.stack([indices, col]))
     loader = NeighborLoader(graph, FANOUTS, torch.from_numpy(seeds), batch_size=BATCH, is_sorted=True)
 
@@ -176,6 +156,7 @@ def main() -> None:
         report.note("pyg-lib is not installed here: PyG's own loader cannot sample, and is not judged")
     else:
         contestants["PyG NeighborLoader"] = pyg
+    data.warm_store()
     report.contest(
         "loader: sample and gather",
         contestants,

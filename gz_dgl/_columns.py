@@ -21,7 +21,19 @@ from numpy.typing import NDArray
 from torch.utils.weak import WeakTensorKeyDictionary
 
 import gz
-from gz.adapter import Pipeline, Task, check_fits, column_of, host_ids, lookup, map_column, take_rows, written
+from gz.adapter import (
+    Pipeline,
+    Task,
+    check_fits,
+    column_of,
+    empty,
+    host_ids,
+    in_worker,
+    lookup,
+    map_column,
+    take_rows,
+    written,
+)
 from gz_dgl import _memory
 from gz_dgl._dgl import Column
 
@@ -115,6 +127,17 @@ def _read(order: tuple[torch.Tensor, NDArray[np.int64], Any, Any, bool, Any]) ->
     return rows.to(device, non_blocking=pin, **more)
 
 
+def _own_ids(indices: torch.Tensor) -> NDArray[np.int64]:
+    """The ids as they are now: readers may be busy with others' reads, and the caller may change them. Into
+    memory that is used again: fresh pages cost more than the copy."""
+    ids = host_ids(indices)
+    if in_worker():
+        return ids.copy()
+    own = empty((len(ids),), torch.int64).numpy()
+    np.copyto(own, ids)
+    return own
+
+
 _readers = Pipeline(_read, threads=_READERS, name="gz-fetch")
 
 
@@ -200,9 +223,7 @@ class MappedColumn(Column):
         self.storage = _now(self.storage)
         if self.index is not None or _file(self.storage) is None:
             return super().fetch(indices, device, bool(pin_memory), **kwargs)
-        # Threads may be waiting on others' reads: the ids are taken now, the caller may change them.
-        ids = host_ids(indices).copy()
-        order = (self.storage, ids, self.deferred_dtype, device, bool(pin_memory), kwargs)
+        order = (self.storage, _own_ids(indices), self.deferred_dtype, device, bool(pin_memory), kwargs)
         return Fetch(_readers.submit(order))
 
     def pin_memory_(self) -> None:

@@ -23,7 +23,8 @@ class _Batch:
     """The random numbers of one batch."""
 
     def __init__(self, epoch_seed: int, number: int):
-        self._key, self._draws = fold(epoch_seed & MASK, number), 0
+        self.name = epoch_seed & MASK, number
+        self._key, self._draws = fold(*self.name), 0
 
     def next(self) -> int:
         self._draws += 1
@@ -44,6 +45,12 @@ def batch_seed(epoch_seed: int, number: int) -> Iterator[None]:
 def in_batch() -> bool:
     """Whether this thread makes a batch of an epoch."""
     return getattr(_thread, "batch", None) is not None
+
+
+def batch_name() -> tuple[int, int] | None:
+    """(the epoch's seed, the number) of the batch that this thread makes; None where it makes none."""
+    batch = getattr(_thread, "batch", None)
+    return None if batch is None else batch.name
 
 
 def draw_rng_seed() -> int:

@@ -31,6 +31,8 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
         prefetch: without workers, the number of batches made ahead in background threads while the model
             trains; 0 for none. None means 2, or 0 where a sampler or a subclass of yours makes the batches.
             The batches are the same whatever it is. See docs/pyg.md.
+        labor, layer_dependency, batch_dependency: dependent sampling, which gives batches of fewer nodes; as
+            in ``NeighborSampler``.
     """
 
     def __init__(
@@ -52,6 +54,9 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
         prefetch: int | None = None,
+        labor: bool | None = None,
+        layer_dependency: bool = False,
+        batch_dependency: int = 1,
         **kwargs: Any,
     ):
         if input_time is not None and time_attr is None:
@@ -72,6 +77,9 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
                 weight_attr=weight_attr,
                 is_sorted=is_sorted,
                 directed=directed,
+                labor=labor,
+                layer_dependency=layer_dependency,
+                batch_dependency=batch_dependency,
             )
         NodeLoader.__init__(
             self,
@@ -96,7 +104,7 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
         data: also the path of a store, or what ``gz_pyg.load`` returns.
         edge_label_index: ``[2, E]``, an edge type, or ``(edge type, [2, E] or None)``, on any data. An edge
             type alone, or None, means all its edges; those of a store are looked up batch by batch.
-        prefetch: as in ``NeighborLoader``.
+        prefetch, labor, layer_dependency, batch_dependency: as in ``NeighborLoader``.
     """
 
     def __init__(
@@ -121,6 +129,9 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
         neighbor_sampler: BaseSampler | None = None,
         directed: bool = True,
         prefetch: int | None = None,
+        labor: bool | None = None,
+        layer_dependency: bool = False,
+        batch_dependency: int = 1,
         **kwargs: Any,
     ):
         if (edge_label_time is not None) != (time_attr is not None):
@@ -143,6 +154,9 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
                 weight_attr=weight_attr,
                 is_sorted=is_sorted,
                 directed=directed,
+                labor=labor,
+                layer_dependency=layer_dependency,
+                batch_dependency=batch_dependency,
             )
         LinkLoader.__init__(
             self,

@@ -22,6 +22,7 @@ from gz import adapter
 from gz_pyg._random import draw_rng_seed
 from gz_pyg._sampler.base import EngineSampler, share_threads
 from gz_pyg._sampler.bidirectional import to_bidirectional
+from gz_pyg._sampler.labor import checked_labor
 from gz_pyg._sampler.links import Negatives, sample_links
 from gz_pyg._sampler.times import Times
 from gz_pyg._source.protocol import Column, EdgeKey, NodeKey, SampleGraph, Wanted, whole
@@ -51,6 +52,10 @@ class NeighborSampler(EngineSampler):
         is_sorted: ``edge_index`` is sorted by column already. In-memory data only.
         share_memory: accepted for PyG's sake; workers share what there is to share in any case.
         sample_direction: ``"forward"`` follows edges into a node, ``"backward"`` edges out of it.
+        labor: draw by LABOR: all nodes of a hop share one random number per neighbour, so that a batch has
+            fewer nodes. ``num_neighbors`` is then how many are drawn on average. See docs/pyg.md.
+        layer_dependency: a neighbour has the same number in all hops. Implies ``labor``.
+        batch_dependency: the numbers change little by little over so many batches. Implies ``labor`` if > 1.
     """
 
     def __init__(
@@ -67,6 +72,9 @@ class NeighborSampler(EngineSampler):
         share_memory: bool = False,
         directed: bool = True,
         sample_direction: Literal["forward", "backward"] = "forward",
+        labor: bool | None = None,
+        layer_dependency: bool = False,
+        batch_dependency: int = 1,
     ):
         if not directed:
             subgraph_type = SubgraphType.induced
@@ -79,6 +87,14 @@ class NeighborSampler(EngineSampler):
             raise ValueError(f"temporal_strategy is {temporal_strategy!r}; choose 'uniform' or 'last'")
         if sample_direction not in ("forward", "backward"):
             raise ValueError(f"sample_direction is {sample_direction!r}; choose 'forward' or 'backward'")
+        self._labor = checked_labor(
+            labor,
+            layer_dependency,
+            batch_dependency,
+            replace=replace,
+            disjoint=disjoint,
+            time_attr=time_attr is not None,
+        )
         super().__init__(
             as_source(data), Wanted(sample_direction == "backward", is_sorted, time_attr, weight_attr)
         )
@@ -110,6 +126,8 @@ class NeighborSampler(EngineSampler):
 
     @disjoint.setter
     def disjoint(self, disjoint: bool) -> None:
+        if disjoint and self._labor is not None:
+            raise ValueError("a sampler by LABOR cannot be disjoint: its seeds share their neighbours")
         self._disjoint = disjoint
 
     @property
@@ -210,16 +228,7 @@ class NeighborSampler(EngineSampler):
             times = {t: self._times.of_seeds(t, s, times.get(t)) for t, s in seeds.items()}
         elif times:
             raise ValueError("the seeds have times, but the sampler was made without time_attr")
-        found = adapter.sample(
-            list(self._source.num_nodes.values()),
-            self._engine_types(),
-            [self._engine_seeds(t, s, times.get(t)) for t, s in seeds.items()],
-            replace=self.replace,
-            disjoint=self.disjoint,
-            last=self.temporal_strategy == "last",
-            rng_seed=draw_rng_seed(),
-            edge_ids=False,
-        )
+        found, importance = self._draw([self._engine_seeds(t, s, times.get(t)) for t, s in seeds.items()])
         nodes = dict(zip(self._types, found.nodes, strict=True))
         node = {t: torch.from_numpy(n.ids) for t, n in nodes.items()}
         batch = {t: torch.from_numpy(n.batch) for t, n in nodes.items()} if self.disjoint else None
@@ -231,8 +240,9 @@ class NeighborSampler(EngineSampler):
             row, col, edge, edge_counts = self._sampled_edges(found.edges)
             node_counts = {t: n.per_hop for t, n in nodes.items()}
         if self.is_hetero:
-            return HeteroSamplerOutput(node, row, col, edge, batch, node_counts, edge_counts)
-        return SamplerOutput(
+            out = HeteroSamplerOutput(node, row, col, edge, batch, node_counts, edge_counts)
+            return self._weighed(out, importance)
+        out = SamplerOutput(
             node[None],
             row[None],
             col[None],
@@ -241,6 +251,34 @@ class NeighborSampler(EngineSampler):
             None if node_counts is None else node_counts[None],
             None if edge_counts is None else edge_counts[None],
         )
+        return self._weighed(out, importance)
+
+    def _draw(self, seeds: list[adapter.SampleSeeds]) -> tuple[adapter.Sample, Any]:
+        """A sample, and by LABOR the importance of its edges by edge type."""
+        sizes, types = list(self._source.num_nodes.values()), self._engine_types()
+        if self._labor is not None:
+            found = adapter.labor_sample(sizes, types, seeds, edge_ids=False, **self._labor.draw())
+            return found.sample, found.importance
+        sample = adapter.sample(
+            sizes,
+            types,
+            seeds,
+            replace=self.replace,
+            disjoint=self.disjoint,
+            last=self.temporal_strategy == "last",
+            rng_seed=draw_rng_seed(),
+            edge_ids=False,
+        )
+        return sample, None
+
+    def _weighed(self, out: Any, importance: Any) -> Any:
+        """A sample with the importance of its edges, where LABOR went by weights and they are as drawn."""
+        if importance is not None and self.subgraph_type == SubgraphType.directional:
+            found = dict(zip(self.edge_types, map(torch.from_numpy, importance), strict=True))
+            found = {t: i for t, i in found.items() if t in self._source.weight}
+            if found:
+                out.edge_importance = found if self.is_hetero else found[None]
+        return out
 
     def _engine_types(self) -> list[adapter.SampleEdgeType]:
         """What the engine wants to know of each edge type; made once per process."""

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "build/sorted_lists.h"
+
 namespace gz {
 namespace {
 
@@ -14,6 +16,7 @@ bool is_fast(const RecordLayout& layout, const EdgeRules& rules) {
 // Ids only, nothing to drop: count, scatter, sort each list.
 template <class Id>
 void fast_path(const BucketJob& job, const EdgeRules& rules, BucketResult& out) {
+  if (rules.sort_by_id && can_sort_lists(job)) return sort_lists<Id>(job, out);
   const Partition& p = *job.edges;
   const uint64_t base = job.by_other ? 0 : job.key_base - job.nodes_begin;
   // Records that lie in the spill file are read twice rather than kept: the page cache has them.
@@ -242,7 +245,7 @@ void general_path(const Loaded& l, const EdgeRules& rules, bool wide_indices, bo
 uint64_t bucket_memory(uint64_t count, uint64_t nodes, const RecordLayout& layout, bool wide,
                        const EdgeRules& rules) {
   const uint64_t node_bytes = nodes * 24;
-  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4);
+  if (is_fast(layout, rules)) return node_bytes + count * (wide ? 8 : 4) + sort_lists_memory(count);
   if (rules.self_loops == SelfLoops::kAdd) count += nodes;
   const uint64_t per_record = 12 + layout.tail_bytes() + (wide ? 16 : 8) + 8 + 2 * layout.payload +
                               (layout.has_seq ? 24 : 0) + (rules.sort_by_id || rules.plain() ? 0 : 12);

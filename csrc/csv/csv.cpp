@@ -68,19 +68,9 @@ class Parser {
   }
 
   void run(const char* begin, const char* end) {
-    rows_.count = 0;
-    rows_.lines = rows_.skipped = 0;
-    rows_.bad = false;
-    rows_.wide = f_.any_integer;
-    rows_.texts.resize(f_.texts.size());
-    const auto clear = [](TextColumn& t) {
-      t.offsets.assign(1, 0);
-      t.bytes.clear();
-    };
-    for (TextColumn& t : rows_.text) clear(t);
-    for (TextColumn& t : rows_.texts) clear(t);
     // A guess that tables without empty fields keep to: a character for each field, and one after it.
-    make_room(static_cast<size_t>(end - begin) / std::max<size_t>(2, 2 * f_.num_fields) + 1);
+    const size_t guess = static_cast<size_t>(end - begin) / std::max<size_t>(2, 2 * f_.num_fields) + 1;
+    make_room(rows_.count + guess, rows_.count);
     p_ = begin;
     end_ = end;
     ascii_ = (f_.text_keys || !f_.texts.empty()) && is_ascii({begin, static_cast<size_t>(end - begin)});
@@ -89,12 +79,11 @@ class Parser {
   }
 
  private:
-  // Memory for `rows` rows; those that are there stay.
-  void make_room(size_t rows) {
+  // Memory for `rows` rows, and `spare` more where it must be had anew; those that are there stay.
+  void make_room(size_t rows, size_t spare) {
     const auto fit = [&](Buffer& buffer, size_t row_bytes) {
-      const size_t bytes = checked_product(rows, row_bytes);
-      if (bytes <= buffer.capacity()) return;
-      Buffer larger(bytes);
+      if (checked_product(rows, row_bytes) <= buffer.capacity()) return;
+      Buffer larger(checked_product(rows + spare, row_bytes));
       if (rows_.count) std::memcpy(larger.data(), buffer.data(), rows_.count * row_bytes);
       buffer = std::move(larger);
     };
@@ -187,7 +176,7 @@ class Parser {
     }
     for (const size_t field : f_.texts)
       if (!ascii_ && !is_utf8(fields[field])) return field_name(field) + wrong_text(fields[field]);
-    if (rows_.count == room_) make_room(2 * room_);
+    if (rows_.count == room_) make_room(2 * room_, 0);
     char* out = rows_.payload.data() + rows_.count * f_.payload;
     for (const CsvValue& v : f_.values) {
       const std::string problem = store_value(fields[v.field], v, out);
@@ -269,6 +258,20 @@ class Parser {
 };
 
 }  // namespace
+
+void CsvRows::clear(const CsvFormat& format) {
+  count = 0;
+  lines = skipped = 0;
+  bad = false;
+  wide = format.any_integer;
+  texts.resize(format.texts.size());
+  const auto empty = [](TextColumn& t) {
+    t.offsets.assign(1, 0);
+    t.bytes.clear();
+  };
+  for (TextColumn& t : text) empty(t);
+  for (TextColumn& t : texts) empty(t);
+}
 
 void parse_csv(const char* begin, const char* end, const CsvFormat& format, CsvRows& rows) {
   Parser(format, rows).run(begin, end);

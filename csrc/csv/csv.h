@@ -65,9 +65,12 @@ struct CsvRows {
   // The first line skipped, for the report.
   uint64_t first_skipped_line = 0;
   std::string first_skipped_message;
+
+  void clear(const CsvFormat& format);  // to no rows of that format; memory is kept
 };
 
-// Parses whole lines. At least kCsvPadding readable bytes must follow `end`.
+// Parses whole lines into more rows, up to the first bad one. At least kCsvPadding readable bytes must follow
+// `end`.
 inline constexpr size_t kCsvPadding = 16;
 void parse_csv(const char* begin, const char* end, const CsvFormat& format, CsvRows& rows);
 

@@ -11,9 +11,18 @@ namespace gz {
 namespace {
 
 constexpr size_t kPiecesPerThread = 4;
+// Of pieces whose rows are not kept. All threads wait for the last piece of a wave: the more, the less often.
+constexpr size_t kMorePieces = 32;
+constexpr size_t kReadBytes = size_t{128} << 10;
+constexpr size_t kMargin = 256;
 
 const char* after_newline(const char* p, const char* end) {
   const void* found = std::memchr(p, '\n', static_cast<size_t>(end - p));
+  return found ? static_cast<const char*>(found) + 1 : nullptr;
+}
+
+const char* after_last_newline(const char* p, const char* end) {
+  const void* found = ::memrchr(p, '\n', static_cast<size_t>(end - p));
   return found ? static_cast<const char*>(found) + 1 : nullptr;
 }
 
@@ -75,49 +84,64 @@ void CsvSource::open_file(int fd, uint64_t offset) {
   position_ = start_ = offset;
 }
 
-size_t CsvSource::file_pieces() const {
+size_t CsvSource::file_pieces(size_t per_thread) const {
   if (position_ >= size_) return 0;
   const uint64_t left = (size_ - position_ + piece_bytes_ - 1) / piece_bytes_;
-  return std::min<uint64_t>(left, kPiecesPerThread * static_cast<size_t>(num_threads()));
+  return std::min<uint64_t>(left, per_thread * static_cast<size_t>(num_threads()));
 }
 
-// The lines that start in piece i. One byte before it is read too, to see whether a line starts right at its
+// The lines that start in piece i, read and parsed a little at a time, so that text and rows of one read stay
+// in the processor's cache. One byte before the piece is read too, to see whether a line starts right at its
 // beginning.
-void CsvSource::fetch_file(size_t i, Piece& piece) const {
+void CsvSource::parse_file(size_t i, Buffer& text, CsvRows& rows) const {
+  rows.clear(format_);
   const uint64_t begin = position_ + i * piece_bytes_;
   const uint64_t end = std::min(size_, begin + piece_bytes_);
   const bool first = begin == start_;
-  const uint64_t from = first ? begin : begin - 1;
-  uint64_t have = std::min<uint64_t>(size_, end + 256) - from;
-  piece.storage.reserve(piece_bytes_ + 512 + kCsvPadding);
-  file_->read_at(from, piece.storage.data(), have);
-  const char* data = piece.storage.data();
-  const char* start = first ? data : after_newline(data, data + have);
-  if (!start || from + static_cast<uint64_t>(start - data) >= end) {
-    // No line starts here, unless the line end is further off than was read; then none does either.
-    piece.begin = piece.end = data;
-    return;
-  }
-  const size_t start_at = static_cast<size_t>(start - data);
-  size_t search = end - 1 - from;
-  const char* stop;
-  while (!(stop = after_newline(data + search, data + have)) && from + have < size_) {
-    // A line longer than the margin: read on, twice as far each time.
-    search = have;
-    const uint64_t more = std::min<uint64_t>(size_ - from - have, std::max<uint64_t>(have, 4096));
-    Buffer larger(have + more + kCsvPadding);
-    std::memcpy(larger.data(), data, have);
-    file_->read_at(from + have, larger.data() + have, more);
-    piece.storage = std::move(larger);
-    data = piece.storage.data();
+  uint64_t from = first ? begin : begin - 1;  // where in the file the text starts
+  size_t have = 0;                            // bytes of text
+  bool in_line = !first;                      // what comes up to the next newline is the piece before's
+  text.reserve(kReadBytes + kCsvPadding);
+  while (from + have < size_) {
+    const size_t room = text.capacity() - kCsvPadding;
+    // Up to the end of the piece and a little more, for its last line; where that is longer, further.
+    const uint64_t at = from + have, until = at < end + kMargin ? end + kMargin : size_;
+    const size_t more = std::min<uint64_t>(room - have, std::min(until, size_) - at);
+    file_->read_at(at, text.data() + have, more);
     have += more;
+    const char* const data = text.data();
+    const char* start = data;
+    if (in_line) {
+      start = after_newline(data, data + have);
+      if (!start && from + have < end) {
+        from += have;
+        have = 0;
+        continue;
+      }
+      if (!start || from + static_cast<uint64_t>(start - data) >= end) return;  // no line starts here
+      in_line = false;
+    }
+    const char* stop = from + have >= end ? after_newline(data + (end - 1 - from), data + have) : nullptr;
+    const bool done = stop || from + have == size_;
+    if (!stop) stop = done ? data + have : after_last_newline(start, data + have);
+    if (stop == data + have) std::memset(text.data() + have, 0, kCsvPadding);
+    if (stop) parse_csv(start, stop, format_, rows);
+    if (done || rows.bad) return;
+    // What is left is the beginning of a line; where that fills the text, it needs more room.
+    const size_t used = static_cast<size_t>((stop ? stop : start) - data);
+    have -= used;
+    from += used;
+    if (have == room) {
+      Buffer larger(2 * room + kCsvPadding);
+      std::memcpy(larger.data(), data, have);
+      text = std::move(larger);
+    } else {
+      std::memmove(text.data(), data + used, have);
+    }
   }
-  std::memset(piece.storage.data() + have, 0, kCsvPadding);
-  piece.begin = data + start_at;
-  piece.end = stop ? stop : data + have;
 }
 
-CsvSource::Fetch CsvSource::cut_text(const char* data, size_t bytes,
+CsvSource::Parse CsvSource::cut_text(const char* data, size_t bytes,
                                      std::vector<std::pair<const char*, const char*>>& cuts) const {
   const char* const end = data + bytes;
   for (const char* p = data; p < end;) {
@@ -127,13 +151,13 @@ CsvSource::Fetch CsvSource::cut_text(const char* data, size_t bytes,
     cuts.emplace_back(p, stop);
     p = stop;
   }
-  return [&cuts](size_t i, Piece& piece) {
+  return [this, &cuts](size_t i, Buffer& text, CsvRows& rows) {
     const size_t n = static_cast<size_t>(cuts[i].second - cuts[i].first);
-    piece.storage.reserve(n + kCsvPadding);
-    std::memcpy(piece.storage.data(), cuts[i].first, n);
-    std::memset(piece.storage.data() + n, 0, kCsvPadding);
-    piece.begin = piece.storage.data();
-    piece.end = piece.begin + n;
+    text.reserve(n + kCsvPadding);
+    std::memcpy(text.data(), cuts[i].first, n);
+    std::memset(text.data() + n, 0, kCsvPadding);
+    rows.clear(format_);
+    parse_csv(text.data(), text.data() + n, format_, rows);
   };
 }
 
@@ -148,7 +172,7 @@ void CsvSource::account(const CsvRows& rows) {
   lines_ += rows.lines;
 }
 
-void CsvSource::to_builder(Builder& builder, size_t pieces, const Fetch& fetch) {
+void CsvSource::to_builder(Builder& builder, size_t pieces, const Parse& parse) {
   std::vector<CsvRows> rows(pieces);
   std::vector<Builder::Prepared> made(pieces);
   const auto batch = [](const CsvRows& r) {
@@ -162,11 +186,9 @@ void CsvSource::to_builder(Builder& builder, size_t pieces, const Fetch& fetch) 
   const bool at_once = !builder.needs_ids();
   parallel_for(pieces, 1, [&](size_t i, size_t end) {
     const Lease lease(*this);
-    Piece& piece = lease->piece;
     CsvRows& scratch = lease->rows;
     for (; i < end; ++i) {
-      fetch(i, piece);
-      parse_csv(piece.begin, piece.end, format_, at_once ? scratch : rows[i]);
+      parse(i, lease->text, at_once ? scratch : rows[i]);
       if (!at_once) continue;
       if (!scratch.bad) made[i] = builder.prepare(batch(scratch), 0);
       rows[i].count = scratch.count;
@@ -190,44 +212,42 @@ void CsvSource::to_builder(Builder& builder, size_t pieces, const Fetch& fetch) 
   for (auto& m : made) builder.accept(std::move(m));
 }
 
-void CsvSource::to_rows(std::vector<CsvRows>& rows, size_t pieces, const Fetch& fetch) {
+void CsvSource::to_rows(std::vector<CsvRows>& rows, size_t pieces, const Parse& parse) {
   rows.clear();
   rows.resize(pieces);
   parallel_for(pieces, 1, [&](size_t i, size_t end) {
     const Lease lease(*this);
-    Piece& piece = lease->piece;
-    for (; i < end; ++i) {
-      fetch(i, piece);
-      parse_csv(piece.begin, piece.end, format_, rows[i]);
-    }
+    for (; i < end; ++i) parse(i, lease->text, rows[i]);
   });
   for (const CsvRows& r : rows) account(r);
 }
 
 bool CsvSource::file_to(Builder& builder) {
-  const size_t pieces = file_pieces();
-  to_builder(builder, pieces, [this](size_t i, Piece& p) { fetch_file(i, p); });
+  const auto threads = static_cast<size_t>(num_threads());
+  const size_t more = builder.needs_ids() ? kPiecesPerThread : kMorePieces / threads;
+  const size_t pieces = file_pieces(std::max(kPiecesPerThread, more));
+  to_builder(builder, pieces, [this](size_t i, Buffer& t, CsvRows& r) { parse_file(i, t, r); });
   position_ += pieces * piece_bytes_;
   return position_ < size_;
 }
 
 bool CsvSource::file_to(std::vector<CsvRows>& rows) {
-  const size_t pieces = file_pieces();
-  to_rows(rows, pieces, [this](size_t i, Piece& p) { fetch_file(i, p); });
+  const size_t pieces = file_pieces(kPiecesPerThread);
+  to_rows(rows, pieces, [this](size_t i, Buffer& t, CsvRows& r) { parse_file(i, t, r); });
   position_ += pieces * piece_bytes_;
   return position_ < size_;
 }
 
 void CsvSource::text_to(Builder& builder, const char* data, size_t bytes) {
   std::vector<std::pair<const char*, const char*>> cuts;
-  const Fetch fetch = cut_text(data, bytes, cuts);
-  to_builder(builder, cuts.size(), fetch);
+  const Parse parse = cut_text(data, bytes, cuts);
+  to_builder(builder, cuts.size(), parse);
 }
 
 void CsvSource::text_to(std::vector<CsvRows>& rows, const char* data, size_t bytes) {
   std::vector<std::pair<const char*, const char*>> cuts;
-  const Fetch fetch = cut_text(data, bytes, cuts);
-  to_rows(rows, cuts.size(), fetch);
+  const Parse parse = cut_text(data, bytes, cuts);
+  to_rows(rows, cuts.size(), parse);
 }
 
 }  // namespace gz

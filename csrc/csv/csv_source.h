@@ -33,27 +33,23 @@ class CsvSource {
   const std::string& first_skipped() const { return first_skipped_; }
 
  private:
-  struct Piece {
-    Buffer storage;
-    const char* begin = nullptr;
-    const char* end = nullptr;
-  };
-  using Fetch = std::function<void(size_t, Piece&)>;
+  // Parses piece i into the rows, which are emptied first; the buffer is for its text.
+  using Parse = std::function<void(size_t, Buffer&, CsvRows&)>;
 
-  // What a thread needs while it parses: tens of megabytes, used again for the next piece and given back to
-  // the system with this object.
+  // What a thread needs while it parses: used again for the next piece and given back to the system with this
+  // object.
   struct Scratch {
-    Piece piece;
+    Buffer text;
     CsvRows rows;
   };
   class Lease;
 
-  size_t file_pieces() const;
-  void fetch_file(size_t i, Piece& piece) const;
-  Fetch cut_text(const char* data, size_t bytes,
+  size_t file_pieces(size_t per_thread) const;
+  void parse_file(size_t i, Buffer& text, CsvRows& rows) const;
+  Parse cut_text(const char* data, size_t bytes,
                  std::vector<std::pair<const char*, const char*>>& cuts) const;
-  void to_builder(Builder& builder, size_t pieces, const Fetch& fetch);
-  void to_rows(std::vector<CsvRows>& rows, size_t pieces, const Fetch& fetch);
+  void to_builder(Builder& builder, size_t pieces, const Parse& parse);
+  void to_rows(std::vector<CsvRows>& rows, size_t pieces, const Parse& parse);
   void account(const CsvRows& rows);  // in order; throws InputError for a bad line
 
   std::string name_;

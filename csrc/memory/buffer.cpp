@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <new>
 
 namespace gz {
@@ -12,15 +13,20 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 Buffer::Buffer(size_t bytes) {
   if (bytes == 0) return;
-  capacity_ = (bytes + kSmallPage - 1) / kSmallPage * kSmallPage;
-  void* p =
-      ::mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) {
-    capacity_ = 0;
-    throw std::bad_alloc();
-  }
+  const size_t capacity = (bytes + kSmallPage - 1) / kSmallPage * kSmallPage;
+  // What holds a huge page begins at one: the mapping is made larger, and what lies around it given back.
+  const size_t around = capacity >= kHugePage ? kHugePage - kSmallPage : 0;
+  void* p = ::mmap(nullptr, capacity + around, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) throw std::bad_alloc();
+  capacity_ = capacity;
   data_ = static_cast<char*>(p);
-  if (capacity_ >= 2 * kHugePage) ::madvise(p, capacity_, MADV_HUGEPAGE);
+  if (!around) return;
+  const size_t before = -reinterpret_cast<uintptr_t>(data_) % kHugePage;
+  if (before) ::munmap(data_, before);
+  data_ += before;
+  if (before < around) ::munmap(data_ + capacity_, around - before);
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);
 }
 
 Buffer::~Buffer() {

@@ -2,6 +2,7 @@
 #include "pick/times.h"
 #include "python/bindings.h"
 #include "sample/hgt.h"
+#include "sample/labor.h"
 #include "sample/negatives.h"
 #include "sample/sampler.h"
 #include "walk/walker.h"
@@ -29,6 +30,11 @@ struct PySampledEdges {
 struct PySample {
   nb::typed<nb::list, PySampledNodes> nodes;
   nb::typed<nb::list, PySampledEdges> edges;
+};
+
+struct PyLaborSample {
+  PySample sample;
+  nb::typed<nb::list, Field<float>> importance;
 };
 
 struct PyHgtSample {
@@ -66,16 +72,7 @@ void init_seeds(Seeds* self, size_t type, const Ids& nodes, const OptionalIds& t
   self->keep(times);
 }
 
-PySample sample_binding(const std::vector<uint64_t>& num_nodes, const std::vector<BoundEdgeType>& edge_types,
-                        const std::vector<Seeds>& seeds, bool replace, bool disjoint, bool last,
-                        uint64_t rng_seed, bool edge_ids) {
-  const auto types = plain<EdgeType>(edge_types);
-  const SampleOptions options{.replace = replace,
-                              .disjoint = disjoint,
-                              .strategy = last ? TemporalStrategy::kLast : TemporalStrategy::kUniform,
-                              .rng_seed = rng_seed,
-                              .want_edge_ids = edge_ids};
-  Sample result = without_gil([&] { return sample(num_nodes, types, plain<SampleSeeds>(seeds), options); });
+PySample to_python(Sample&& result, const std::vector<EdgeType>& types, bool disjoint, bool edge_ids) {
   PySample out;
   for (auto& n : result.nodes) {
     PySampledNodes nodes{to_numpy(std::move(n.ids)), {}, std::move(n.per_hop)};
@@ -92,6 +89,37 @@ PySample sample_binding(const std::vector<uint64_t>& num_nodes, const std::vecto
     if (edge_ids && types[e].ids) edges.ids = to_numpy(std::move(s.ids));
     out.edges.append(std::move(edges));
   }
+  return out;
+}
+
+PySample sample_binding(const std::vector<uint64_t>& num_nodes, const std::vector<BoundEdgeType>& edge_types,
+                        const std::vector<Seeds>& seeds, bool replace, bool disjoint, bool last,
+                        uint64_t rng_seed, bool edge_ids) {
+  const auto types = plain<EdgeType>(edge_types);
+  const SampleOptions options{.replace = replace,
+                              .disjoint = disjoint,
+                              .strategy = last ? TemporalStrategy::kLast : TemporalStrategy::kUniform,
+                              .rng_seed = rng_seed,
+                              .want_edge_ids = edge_ids};
+  return to_python(without_gil([&] { return sample(num_nodes, types, plain<SampleSeeds>(seeds), options); }),
+                   types, disjoint, edge_ids);
+}
+
+PyLaborSample labor_binding(const std::vector<uint64_t>& num_nodes,
+                            const std::vector<BoundEdgeType>& edge_types, const std::vector<Seeds>& seeds,
+                            bool layer_dependency, uint64_t random_seed, uint64_t second_seed,
+                            double second_share, bool edge_ids) {
+  const auto types = plain<EdgeType>(edge_types);
+  const LaborHops options{.layer_dependency = layer_dependency,
+                          .random_seed = random_seed,
+                          .second_seed = second_seed,
+                          .second_share = second_share,
+                          .want_edge_ids = edge_ids};
+  LaborSample result =
+      without_gil([&] { return labor_sample(num_nodes, types, plain<SampleSeeds>(seeds), options); });
+  PyLaborSample out;
+  for (auto& i : result.importance) out.importance.append(to_numpy(std::move(i)));
+  out.sample = to_python(std::move(result), types, false, edge_ids);
   return out;
 }
 
@@ -166,6 +194,16 @@ void bind_neighbourhoods(nb::module_& m) {
         "replace"_a = false, "disjoint"_a = false, "last"_a = false, "rng_seed"_a = 0, "edge_ids"_a = true,
         "Samples the neighbourhood of seeds hop by hop. num_nodes: by node type. last: by time, take the "
         "latest neighbours instead of any.");
+  nb::class_<PyLaborSample>(m, "LaborSample",
+                            "A neighbourhood by LABOR. importance: by edge type, one weight per edge; empty "
+                            "where edges have no weights.")
+      .def_ro("sample", &PyLaborSample::sample)
+      .def_ro("importance", &PyLaborSample::importance);
+  m.def("labor_sample", &labor_binding, "num_nodes"_a, "edge_types"_a, "seeds"_a, nb::kw_only(),
+        "layer_dependency"_a = false, "random_seed"_a = 0, "second_seed"_a = 0, "second_share"_a = 0.0,
+        "edge_ids"_a = true,
+        "As sample(), by LABOR: all nodes of a hop, or of all hops with layer_dependency, share one random "
+        "number per neighbour. second_share of it, from 0 to 1, comes from second_seed.");
 }
 
 // ---- walks and negatives ----

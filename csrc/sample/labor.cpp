@@ -3,13 +3,14 @@
 // and r per neighbour. An edge t -> s is taken when r_t <= c_s pi_t; c_s makes the variance what a plain
 // sample of k neighbours would have (equation 14); importance rounds raise pi of neighbours that many seeds
 // want.
+#include "sample/labor.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/rng.h"
 #include "base/threads.h"
-#include "sample/layer.h"
 #include "sample/node_table.h"
 
 namespace gz {
@@ -19,9 +20,8 @@ constexpr double kClose = 1e-4;
 constexpr int kMaxRounds = 100;
 
 // All edges of the seeds, flat: seed i's are begin[i] .. begin[i + 1].
-struct Candidates {
+struct Candidates : LaborPicks {
   std::vector<uint64_t> begin;
-  PooledArray<int64_t> positions, neighbours, owners;
   PooledArray<int64_t> local;     // neighbour numbered within this layer
   PooledArray<int64_t> distinct;  // global ids by local number
   std::vector<double> weight;     // A; empty: all 1
@@ -55,13 +55,22 @@ void scale_to_one(std::vector<double>& weights) {
     for (double& w : weights) w = std::ldexp(w, scale);
 }
 
+void pick_all(const EdgeType& type, const LayerSeeds& seeds, LaborPicks& out) {
+  pick(*type.topology, {}, {.nodes = seeds.nodes, .size = seeds.size}, 0,
+       {.fanout = -1, .most = NodeTable<uint64_t>::kMost}, out.positions, out.neighbours, out.owners);
+}
+
+std::vector<uint64_t> begins(const PooledArray<int64_t>& owners, size_t seeds) {
+  std::vector<uint64_t> begin(seeds + 1, 0);
+  for (int64_t owner : owners) ++begin[static_cast<size_t>(owner) + 1];
+  for (size_t i = 0; i < seeds; ++i) begin[i + 1] += begin[i];
+  return begin;
+}
+
 Candidates collect(const EdgeType& type, const LayerSeeds& seeds) {
   Candidates c;
-  pick(*type.topology, {}, {.nodes = seeds.nodes, .size = seeds.size}, 0,
-       {.fanout = -1, .most = NodeTable<uint64_t>::kMost}, c.positions, c.neighbours, c.owners);
-  c.begin.assign(seeds.size + 1, 0);
-  for (int64_t owner : c.owners) ++c.begin[static_cast<size_t>(owner) + 1];
-  for (size_t i = 0; i < seeds.size; ++i) c.begin[i + 1] += c.begin[i];
+  pick_all(type, seeds, c);
+  c.begin = begins(c.owners, seeds.size);
   c.local.resize(c.neighbours.size());
   NodeTable<uint64_t> table;
   if (c.neighbours.size())
@@ -132,17 +141,22 @@ double solve(const Candidates& c, size_t seed, int64_t k, double start, Pi&& pi)
 
 class LaborEdgeType {
  public:
-  LaborEdgeType(const LayerEdgeType& type, const LayerSeeds& seeds, const LaborOptions& options)
-      : type_(type), seeds_(seeds), options_(options), all_(collect(type.type, seeds)), c_(seeds.size, 0) {}
+  LaborEdgeType(const EdgeType& type, int64_t fanout, const LayerSeeds& seeds, const LaborOptions& options)
+      : fanout_(fanout),
+        weighted_(type.columns.weights),
+        seeds_(seeds),
+        options_(options),
+        all_(collect(type, seeds)),
+        c_(seeds.size, 0) {}
 
-  void run(LayerEdges& out) {
-    const bool take_all = type_.fanout() < 0;
+  LaborPicks run() {
+    const bool take_all = fanout_ < 0;
     if (!take_all) find_c();
     r_.resize(all_.distinct.size());
     parallel_for(r_.size(), 4096, [&](size_t begin, size_t end) {
       for (size_t t = begin; t < end; ++t) r_[t] = roll(options_, all_.distinct[t]);
     });
-    const bool weighed = options_.importance != 0 || type_.type.columns.weights;
+    const bool weighed = options_.importance != 0 || weighted_;
     for (size_t i = 0; i < seeds_.size; ++i) {
       const size_t first = picked_.size();
       double total = 0;
@@ -158,19 +172,17 @@ class LaborEdgeType {
       for (size_t j = first; j < picked_.size(); ++j)
         importance_[j] *= static_cast<double>(picked_.size() - first) / total;
     }
-    out.rows.resize(picked_.size());
-    out.neighbour.resize(picked_.size());
-    out.frontier.resize(picked_.size());
+    LaborPicks out;
+    for (auto* a : {&out.positions, &out.neighbours, &out.owners}) a->resize(picked_.size());
     if (weighed) out.importance.resize(picked_.size());
     for (size_t j = 0; j < picked_.size(); ++j) {
       const size_t e = picked_[j];
-      out.rows[j] = all_.positions[e];
-      out.neighbour[j] = all_.neighbours[e];
-      out.frontier[j] = seeds_.nodes[all_.owners[e]];
+      out.positions[j] = all_.positions[e];
+      out.neighbours[j] = all_.neighbours[e];
+      out.owners[j] = all_.owners[e];
       if (weighed) out.importance[j] = static_cast<float>(importance_[j]);
     }
-    name_edges(type_.type, 0, true, out);
-    take_out_excluded(type_, out);
+    return out;
   }
 
  private:
@@ -180,7 +192,7 @@ class LaborEdgeType {
   void solve_all() {
     parallel_for(seeds_.size, 64, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i)
-        c_[i] = solve(all_, i, type_.fanout(), c_[i], [&](size_t e) { return pi(e); });
+        c_[i] = solve(all_, i, fanout_, c_[i], [&](size_t e) { return pi(e); });
     });
   }
 
@@ -205,7 +217,8 @@ class LaborEdgeType {
     }
   }
 
-  const LayerEdgeType& type_;
+  const int64_t fanout_;
+  const bool weighted_;
   const LayerSeeds& seeds_;
   const LaborOptions& options_;
   Candidates all_;
@@ -213,7 +226,55 @@ class LaborEdgeType {
   std::vector<size_t> picked_;
 };
 
+// Where all weights are 1, c is k / degree: every edge is judged by itself, and nothing has to be numbered.
+LaborPicks plain_picks(const EdgeType& type, int64_t fanout, const LayerSeeds& seeds,
+                       const LaborOptions& options) {
+  constexpr size_t kSeeds = 256;
+  LaborPicks out;
+  pick_all(type, seeds, out);
+  if (fanout < 0) return out;
+  const std::vector<uint64_t> begin = begins(out.owners, seeds.size);
+  const PooledArray<uint8_t> kept(out.owners.size());
+  std::vector<size_t> place((seeds.size + kSeeds - 1) / kSeeds + 1, 0);
+  parallel_for(place.size() - 1, 1, [&](size_t chunk, size_t end) {
+    for (; chunk < end; ++chunk)
+      for (size_t i = chunk * kSeeds, last = std::min(seeds.size, i + kSeeds); i < last; ++i) {
+        const auto degree = static_cast<double>(begin[i + 1] - begin[i]);
+        const double p = static_cast<double>(fanout) / degree;
+        for (size_t e = begin[i]; e < begin[i + 1]; ++e) {
+          kept[e] = p >= 1 || roll(options, out.neighbours[e]) <= p;
+          place[chunk + 1] += kept[e];
+        }
+      }
+  });
+  for (size_t c = 1; c < place.size(); ++c) place[c] += place[c - 1];
+  LaborPicks taken;
+  for (auto* a : {&taken.positions, &taken.neighbours, &taken.owners}) a->resize(place.back());
+  parallel_for(place.size() - 1, 1, [&](size_t chunk, size_t end) {
+    for (; chunk < end; ++chunk) {
+      size_t at = place[chunk];
+      for (size_t e = begin[chunk * kSeeds], last = begin[std::min(seeds.size, (chunk + 1) * kSeeds)];
+           e < last; ++e) {
+        if (!kept[e]) continue;
+        taken.positions[at] = out.positions[e];
+        taken.neighbours[at] = out.neighbours[e];
+        taken.owners[at++] = out.owners[e];
+      }
+    }
+  });
+  return taken;
+}
+
 }  // namespace
+
+LaborPicks labor_picks(const EdgeType& type, int64_t fanout, const LayerSeeds& seeds,
+                       const LaborOptions& options) {
+  if (fanout == 0 || seeds.size == 0) return {};
+  // Two blended numbers are dear: each neighbour's is then made once.
+  if (options.importance == 0 && !type.columns.weights && options.second_share <= 0)
+    return plain_picks(type, fanout, seeds, options);
+  return LaborEdgeType(type, fanout, seeds, options).run();
+}
 
 Layer labor_layer(const std::vector<uint64_t>& num_nodes, const std::vector<LayerEdgeType>& edge_types,
                   const std::vector<LayerSeeds>& given, const LaborOptions& options) {
@@ -221,8 +282,17 @@ Layer labor_layer(const std::vector<uint64_t>& num_nodes, const std::vector<Laye
   Layer layer;
   layer.edges.resize(edge_types.size());
   for (size_t e = 0; e < edge_types.size(); ++e) {
-    if (edge_types[e].fanout() == 0) continue;
-    LaborEdgeType(edge_types[e], own.seeds[edge_types[e].type.frontier_type], options).run(layer.edges[e]);
+    const LayerEdgeType& type = edge_types[e];
+    const LayerSeeds& seeds = own.seeds[type.type.frontier_type];
+    LaborPicks picks = labor_picks(type.type, type.fanout(), seeds, options);
+    for (int64_t& owner : picks.owners) owner = seeds.nodes[owner];
+    LayerEdges& out = layer.edges[e];
+    out.rows = std::move(picks.positions);
+    out.neighbour = std::move(picks.neighbours);
+    out.frontier = std::move(picks.owners);
+    out.importance = std::move(picks.importance);
+    name_edges(type.type, 0, true, out);
+    take_out_excluded(type, out);
   }
   return layer;
 }

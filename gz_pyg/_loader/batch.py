@@ -52,6 +52,8 @@ class Joiner:
         if sampled.edges[None] is not None and "e_id" not in batch:
             batch.e_id = sampled.edges[None]
         batch.batch = out.batch
+        if (importance := getattr(out, "edge_importance", None)) is not None:  # of LABOR
+            batch.edge_importance = importance
         batch.num_sampled_nodes = out.num_sampled_nodes
         batch.num_sampled_edges = out.num_sampled_edges
         if out.orig_row is not None and out.orig_col is not None:
@@ -65,6 +67,8 @@ class Joiner:
             if numbers is not None and "e_id" not in batch[e]:
                 batch[e].e_id = numbers
         batch.set_value_dict("batch", out.batch)
+        if (importance := getattr(out, "edge_importance", None)) is not None:
+            batch.set_value_dict("edge_importance", importance)
         batch.set_value_dict("num_sampled_nodes", out.num_sampled_nodes)
         batch.set_value_dict("num_sampled_edges", out.num_sampled_edges)
         if out.orig_row is not None and out.orig_col is not None:

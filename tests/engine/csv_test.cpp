@@ -161,6 +161,56 @@ void test_lines_longer_than_a_piece_are_counted_once() {
   unlink(path.c_str());
 }
 
+// A file is read a little at a time, so a line may lie across any two reads and any two pieces.
+void test_a_file_gives_the_rows_of_its_text() {
+  const std::string path = "/tmp/gz_csv_test_" + std::to_string(getpid());
+  Rng rng(7);
+  std::string text;
+  std::vector<uint64_t> expected;
+  size_t lines = 0;
+  for (; text.size() < (900u << 10); ++lines) {
+    if (rng.below(50) == 0) {
+      text += "# " + std::string(rng.below(3000), 'x') + "\n";
+      continue;
+    }
+    const uint64_t a = rng.below(uint64_t{1} << (1 + rng.below(31))), b = rng.below(100);
+    text += std::to_string(a) + "," + std::to_string(b) + (rng.below(9) ? "\n" : "\r\n");
+    expected.insert(expected.end(), {a, b});
+  }
+  text += "8,9";  // and no newline
+  expected.insert(expected.end(), {8, 9});
+  std::ofstream(path, std::ios::binary) << text;
+  const int fd = open(path.c_str(), O_RDONLY);
+  CHECK(fd >= 0);
+  for (size_t piece : {5000u, 1u << 14, 128u << 10, (128u << 10) - 255, 300'001u, 4u << 20}) {
+    CsvSource source(path, edges(2), 0, piece);
+    source.open_file(fd, 0);
+    std::vector<uint64_t> seen;
+    std::vector<CsvRows> rows;
+    for (bool more = true; more;) {
+      more = source.file_to(rows);
+      for (const CsvRows& r : rows)
+        for (size_t i = 0; i < r.count; ++i) seen.insert(seen.end(), {key(r, 0, i), key(r, 1, i)});
+    }
+    CHECK(seen == expected);
+    CHECK(source.lines() == lines + 1);
+  }
+  std::ofstream(path, std::ios::binary) << text << ",10\n";
+  CsvSource source(path, edges(2), 0, 300'001);
+  source.open_file(fd, 0);
+  std::string message;
+  std::vector<CsvRows> rows;
+  try {
+    while (source.file_to(rows)) {
+    }
+  } catch (const InputError& e) {
+    message = e.what();
+  }
+  CHECK(message.find("line " + std::to_string(lines + 1) + ": has 3 fields") != std::string::npos);
+  close(fd);
+  unlink(path.c_str());
+}
+
 size_t resident_bytes() {
   size_t pages = 0, ignored = 0;
   std::ifstream("/proc/self/statm") >> ignored >> pages;
@@ -192,6 +242,7 @@ int main() {
   test_what_cannot_be_meant_names_its_line();
   test_a_field_that_is_not_there_is_refused();
   test_lines_longer_than_a_piece_are_counted_once();
+  test_a_file_gives_the_rows_of_its_text();
   test_parsing_threads_give_their_memory_back();
   std::puts("csv_test: all passed");
 }

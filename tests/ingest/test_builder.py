@@ -98,6 +98,23 @@ def test_plain_edges_agree_with_lexsort(tmp_path_factory, graph, by_id, chunk, m
     assert gl.edge_ids is None
 
 
+@pytest.mark.parametrize("others", [3, 4096, 1 << 20, 1 << 25, (1 << 32) - 1, 1 << 33])
+def test_many_edges_of_few_nodes_agree_with_lexsort(tmp_path, others):
+    """Buckets large enough to be sorted by digits: one digit to three, and ids of 32 and of 64 bits."""
+    n, e = 5000, 60_000
+    rng = np.random.default_rng(others)
+    src, dst = rng.integers(0, min(others, 1 << 32), e), 8 * rng.integers(0, 3, e) + rng.integers(0, 4, e)
+    dst[:100], src[100] = rng.integers(0, n, 100), others - 1 if others < 1 << 32 else 0
+    b = _engine.Builder(str(tmp_path))
+    b.add(src, dst)
+    b.begin(str(tmp_path / "t.gl"), n, others, [])
+    while b.step():
+        pass
+    gl = read_gl(tmp_path / "t.gl")
+    np.testing.assert_array_equal(gl.indices, src[np.lexsort((src, dst))])
+    np.testing.assert_array_equal(np.diff(gl.indptr), np.bincount(dst, minlength=n))
+
+
 def random_graph(n, e, seed=0):
     rng = np.random.default_rng(seed)
     return rng.integers(0, n, e), (n * rng.random(e) ** 4).astype(np.int64)

@@ -79,21 +79,44 @@ def accuracy_in_batches(model: GraphSAGE, loader) -> float:
     return hits / count
 
 
+@pytest.fixture(scope="module")
+def stored(network) -> list[float]:
+    """Accuracies of models on batches from the store: sampled to train, complete to test."""
+    _, data, path = network
+    found = []
+    for seed in accuracy.SEEDS:
+        train = training_mask(data, seed)
+        # One step an epoch, as on the whole graph: what differs is the sampling alone.
+        loader = gz_pyg.NeighborLoader(path, [10, 10], train, batch_size=1000, shuffle=True)
+        test_loader = gz_pyg.NeighborLoader(path, [-1, -1], ~train, batch_size=4000)
+        found.append(accuracy_in_batches(train_batches(data, loader, seed), test_loader))
+    return found
+
+
 @pytest.mark.slow
-def test_training_over_a_store_reaches_the_accuracy_of_memory(network):
-    """All neighbours in memory against batches from the store: sampled to train, complete to test."""
-    name, data, path = network
-    memory, stored = [], []
+def test_training_over_a_store_reaches_the_accuracy_of_memory(network, stored):
+    """All neighbours in memory against batches from the store."""
+    name, data, _ = network
+    memory = []
     for seed in accuracy.SEEDS:
         train = training_mask(data, seed)
         model = train_batches(data, [all_neighbours(data, train)], seed)
         memory.append(accuracy_on_whole(model, data, ~train))
-        # One step an epoch there too: what differs is the sampling alone.
-        loader = gz_pyg.NeighborLoader(path, [10, 10], train, batch_size=1000, shuffle=True)
-        test_loader = gz_pyg.NeighborLoader(path, [-1, -1], ~train, batch_size=4000)
-        stored.append(accuracy_in_batches(train_batches(data, loader, seed), test_loader))
     assert np.mean(memory) > accuracy.LEAST[name], memory
     accuracy.assert_equivalent(stored, memory)
+
+
+@pytest.mark.slow
+def test_dependent_samples_train_as_well_as_uniform_ones(network, stored):
+    _, data, path = network
+    dependent = []
+    for seed in accuracy.SEEDS:
+        train = training_mask(data, seed)
+        loader = gz_pyg.NeighborLoader(
+            path, [10, 10], train, batch_size=1000, shuffle=True, layer_dependency=True
+        )
+        dependent.append(accuracy_on_whole(train_batches(data, loader, seed), data, ~train))
+    accuracy.assert_equivalent(dependent, stored)
 
 
 @pytest.mark.slow

@@ -6,13 +6,15 @@
 
 A run is a training script (_memory_script.py) in a cgroup in which page cache counts (root only). A cell is
 a limit, a hidden size, a depth of prefetching, a number of workers and of loaders, and a framework; in each
-the script runs bare (cache=0, prefetch=0) and with the defaults, in turn. Wanted: no default run is killed
-where the bare one lives, and the defaults give at least 0.95 of its batches a second; and the same with a
-script that takes 1 GiB more in mid-epoch (--grow 1024).
+the script runs bare (cache=0, prefetch=0) and, where that lives, with the defaults, in turn. Wanted: no
+default run is killed where the bare one lives, and the defaults give at least 0.95 of its batches a second;
+and the same with a script that takes 1 GiB more in mid-epoch (--grow 1024).
 
 Each cell is written to benchmarks/results as it is done, low limits first, and a run that was stopped goes
-on where it was; --again runs cells anew. Survival counts on any machine; a ratio of speeds only where
-others took little of it, which is written down beside it. tables.py makes a table of all cells.
+on where it was; --again 1 runs cells anew. Survival counts on any machine; a ratio of speeds only where
+others took little of it, which is written down beside it, and where the batches before those that are timed
+were enough to have some ahead: what is made ahead of the last one is timed, too. The CPU time of a batch
+(without that of workers) says more where others were busy. tables.py makes a table of all cells.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ class Cell:
 
 
 def covering(factors: dict[str, list]) -> list[dict]:
-    """Few combinations in which each value of a factor meets each of every other: the best next one, greedily,
-    of all that there are."""
+    """Few combinations in which each value of a factor meets each of every other: of all that there are, the
+    best next one, again and again."""
     pairs = {
         ((a, x), (b, y))
         for a, b in itertools.combinations(factors, 2)
@@ -98,7 +100,7 @@ def run(limit: float, **options: object) -> dict:
         ended = signal.Signals(-code).name if code < 0 else f"exit {code}"
         return {"ended": ended, "said": "".join(err.strip().splitlines()[-1:]), "peak": peak}
     done = json.loads(out.strip().splitlines()[-1])
-    told = {key: done[key] for key in ("batches_per_s", "hits", "cache", "cache_why")}
+    told = {key: done[key] for key in ("batches_per_s", "cpu_s", "hits", "cache", "cache_why")}
     return told | {"change": done["memory"].get("change", ""), "peak": peak}
 
 
@@ -110,7 +112,8 @@ def survived(done: dict) -> bool:
 def told(done: dict) -> str:
     if not survived(done):
         return f"{done['ended']} {done['said']}"
-    text = f"{done['batches_per_s']:.3f} batches/s, peak {done['peak'] / 2**20:,.0f} MiB"
+    text = f"{done['batches_per_s']:.3f} batches/s, {done['cpu_s']:.1f} CPU s each, "
+    text += f"peak {done['peak'] / 2**20:,.0f} MiB"
     if done["cache"] or done["hits"]:
         text += f", cache {done['cache'] / 2**20:,.0f} MiB with {done['hits']:.0%} hits"
     return text
@@ -121,9 +124,12 @@ def measure(cell: Cell, store: str, args) -> dict:
     options = asdict(cell) | {"store": store, "batches": args.batches, "warm_up": args.warm_up}
     limit = options.pop("limit")
     bystanders = _common.Bystanders()
-    found: dict = {**asdict(cell), "batches": args.batches, "bare": [], "defaults": []}
+    found: dict = {**asdict(cell), "batches": args.batches, "warm_up": args.warm_up}
+    found |= {"bare": [], "defaults": []}
     for _ in range(args.repeat):
         for kind, changes in (("bare", BARE), ("defaults", {})):
+            if kind == "defaults" and not survived(found["bare"][-1]):
+                continue  # they may be killed, too
             found[kind].append(run(limit, **options | changes))
             print(f"   {cell}: {kind:<8} {told(found[kind][-1])}", flush=True)
     return found | {"others": round(bystanders.share(), 2), "date": time.strftime("%Y-%m-%d %H:%M")}
@@ -149,19 +155,30 @@ def quiet(found: dict) -> bool:
 
 def table(record: dict) -> str:
     """All cells of a result file."""
-    lines = ["| limit | script | bare, batches/s | defaults | ratio | others |", "|---|---|---|---|---|---|"]
+    head = ("limit", "script", "bare, batches/s", "defaults", "ratio", "CPU", "others, processors")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def rate(runs: list[dict]) -> str:
-        ended = [d for d in runs if not survived(d)]
-        return "killed" if ended else f"{max(d['batches_per_s'] for d in runs):.3f}"
+        if not all(map(survived, runs)):
+            return "killed"
+        return f"{max(d['batches_per_s'] for d in runs):.3f}" if runs else "not run"
+
+    def least_cpu(runs: list[dict]) -> float:
+        return min((d["cpu_s"] for d in runs if d.get("cpu_s")), default=0.0)
 
     for found in sorted(record["cells"].values(), key=lambda c: (c["limit"], c["grow"])):
-        r, cell = ratio(found), Cell(**{k: found[k] for k in Cell.__dataclass_fields__})
-        script = str(cell).split(", ", 1)[1]
-        lines.append(
-            f"| {found['limit']:g} GiB | {script} | {rate(found['bare'])} | {rate(found['defaults'])} | "
-            f"{'' if r is None else f'{r:.2f}'} | {found['others']:.0%} |"
+        speed, cell = ratio(found), Cell(**{k: found[k] for k in Cell.__dataclass_fields__})
+        cpu = [least_cpu(found[kind]) for kind in ("defaults", "bare")]
+        columns = (
+            f"{cell.limit:g} GiB",
+            str(cell).split(", ", 1)[1],
+            rate(found["bare"]),
+            rate(found["defaults"]),
+            "" if speed is None else f"{speed:.2f}",
+            f"{cpu[0] / cpu[1]:.2f}" if all(cpu) else "",
+            f"{found['others']:.1f}",
         )
+        lines.append("| " + " | ".join(columns) + " |")
     return "\n".join(lines)
 
 
@@ -183,12 +200,18 @@ class Results:
     def __init__(self, args):
         self.path = _common.RESULTS / f"memory_caps-scale{args.scale:g}.json"
         self.saved = not args.no_save
-        self.record: dict = {"benchmark": "memory_caps", "cells": {}}
+        self.record: dict = {"benchmark": "memory_caps", "scale": args.scale, "cells": {}}
+        self.machine = _common.machine(args)
+        self._read()
+
+    def _read(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.record = json.loads(self.path.read_text())
-        self.record |= {"machine": _common.machine(args), "scale": args.scale}
 
     def add(self, cell: Cell, found: dict) -> None:
+        if self.saved:
+            self._read()  # another run may have added to it
+        self.record["machine"] = self.machine
         self.record["cells"][str(cell)] = found
         if self.saved:
             partial = self.path.with_suffix(".partial")

@@ -2,16 +2,16 @@
 //
 // What is free counts page cache, and the rows of the row caches, which the kernel can take back by itself
 // (cache/row_slab.h). Added to it is what gz holds beside and could give back (batches made ahead, what finds
-// the cached rows): that is the room the script leaves. Its lowest value shows the script's peaks: that of the
-// last half minute or minute for row caches, which the kernel can take; that of the last half hour or hour for
-// what it cannot, because a peak that comes once an epoch comes again. Off that low goes a reserve, because
-// the next peak may be higher and is seen a moment late. The rest is what gz may hold, divided by the
+// the cached rows): that is the room the script leaves. Its lowest value shows the script's peaks: that of
+// the last half minute or minute for row caches, which the kernel can take; that of the last half hour or
+// hour for what it cannot, because a peak that comes once an epoch comes again. Off that low goes a reserve,
+// because the next peak may be higher and is seen a moment late. The rest is what gz may hold, divided by the
 // processes that share it: first batches ahead, and a quarter of it buffers that the pool keeps; then row
 // caches, which also leave room for the files that the page cache should hold, and grow in steps, only when
 // they are full.
 //
-// When the room shrinks, no more batches are begun; when it is less than the reserve, the pool gives back what
-// it keeps; caches shrink to what the script's new peak leaves them.
+// When the room shrinks, no more batches are begun; when it is less than the reserve, the pool gives back
+// what it keeps; caches shrink to what the script's new peak leaves them.
 #pragma once
 
 #include <algorithm>

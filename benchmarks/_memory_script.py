@@ -114,10 +114,10 @@ def main() -> None:
     convs = torch.nn.ModuleList(layer(a, b) for a, b in itertools.pairwise(widths))
     optimizer = torch.optim.Adam(convs.parameters(), lr=0.003)
     batches = [endless(loader) for loader in loaders]
-    taken, losses, start = [], [], time.perf_counter()
+    taken, losses, start, cpu = [], [], time.perf_counter(), time.process_time()
     for number in range(args.warm_up + args.batches):
         if number == args.warm_up:
-            start = time.perf_counter()
+            start, cpu = time.perf_counter(), time.process_time()
         if args.grow and number == args.warm_up + args.batches // 2:
             taken.append(torch.ones(args.grow << 18))
         for which, it in enumerate(batches):
@@ -130,10 +130,11 @@ def main() -> None:
                 optimizer.step()
             losses.append(float(loss.detach()))
             del out, y, loss
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     found = next((s for f, s in stats().items() if f.endswith("x.gd")), {})
     result = {
         "batches_per_s": args.batches / seconds,
+        "cpu_s": cpu / args.batches,  # of a batch, without what workers take
         "hits": found.get("hits", 0) / max(1, found.get("hits", 0) + found.get("misses", 0)),
         "cache": found.get("cache_bytes", 0),
         "cache_why": found.get("cache_why", ""),

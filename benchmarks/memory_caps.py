@@ -1,21 +1,33 @@
 """Who survives under a memory limit: whatever does with cache=0 and prefetch=0 must with the defaults.
 
-    python benchmarks/memory_caps.py --scale 1 --caps 1.5,2,2.5,3,4,6       the whole matrix: hours
+    python benchmarks/memory_caps.py --scale 1                   the whole matrix, 288 cells: a day
+    python benchmarks/memory_caps.py --scale 1 --cover pairs     each two values of two factors meet: an hour
     python benchmarks/memory_caps.py --scale 1 --caps 2,3 --workers 0 --loaders 1 --frameworks pyg
 
-A run is a training script (_memory_script.py) in a cgroup in which page cache counts (root only). For each
-limit, hidden size, number of workers and of loaders, and framework: bare (cache=0, prefetch=0) and with the
-defaults, in turn. Wanted: no default run is killed where the bare one lives, and the defaults give at least
-0.95 of its batches a second; and the same with a script that takes 1 GiB more in mid-epoch.
+A run is a training script (_memory_script.py) in a cgroup in which page cache counts (root only). A cell is
+a limit, a hidden size, a depth of prefetching, a number of workers and of loaders, and a framework; in each
+the script runs bare (cache=0, prefetch=0) and, where that lives, with the defaults, in turn. Wanted: no
+default run is killed where the bare one lives, and the defaults give at least 0.95 of its batches a second;
+and the same with a script that takes 1 GiB more in mid-epoch (--grow 1024).
+
+Each cell is written to benchmarks/results as it is done, low limits first, and a run that was stopped goes
+on where it was; --again 1 runs cells anew. Survival counts on any machine; a ratio of speeds only where
+others took little of it, which is written down beside it, and where the batches before those that are timed
+were enough to have some ahead: what is made ahead of the last one is timed, too. The CPU time of a batch
+(without that of workers) says more where others were busy. tables.py makes a table of all cells.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import _common
@@ -23,6 +35,44 @@ from _process import drop_caches, memory_capped
 
 HERE = Path(__file__).resolve().parent
 BARE = {"cache": "0", "prefetch": "0"}
+LEAST_RATIO = 0.95
+PATIENCE = 1200  # seconds: a script that has not ended by then tells nothing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a script is run with."""
+
+    limit: float  # GiB
+    framework: str
+    hidden: int
+    prefetch: int
+    workers: int
+    loaders: int
+    grow: int = 0  # MiB that it takes in mid-epoch
+
+    def __str__(self) -> str:
+        text = f"{self.limit:g} GiB, {self.framework}, hidden {self.hidden}, prefetch {self.prefetch}, "
+        text += f"{self.workers} workers, {self.loaders} loaders"
+        return text + (f", {self.grow} MiB more in mid-epoch" if self.grow else "")
+
+
+def covering(factors: dict[str, list]) -> list[dict]:
+    """Few combinations in which each value of a factor meets each of every other: of all that there are, the
+    best next one, again and again."""
+    pairs = {
+        ((a, x), (b, y))
+        for a, b in itertools.combinations(factors, 2)
+        for x, y in itertools.product(factors[a], factors[b])
+    }
+    every = [tuple(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
+    met = {combination: set(itertools.combinations(combination, 2)) for combination in every}
+    chosen = []
+    while pairs:
+        best = max(every, key=lambda combination: len(met[combination] & pairs))
+        pairs -= met[best]
+        chosen.append(best)
+    return [dict(combination) for combination in sorted(chosen, key=every.index)]
 
 
 def run(limit: float, **options: object) -> dict:
@@ -37,23 +87,21 @@ def run(limit: float, **options: object) -> dict:
             command, cwd=HERE, preexec_fn=cap.enter, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        out, err = child.communicate()
+        try:
+            out, err = child.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            cap.end()
+            child.communicate()
+            return {"ended": f"not done after {PATIENCE} s", "said": "", "peak": cap.peak()}
         cap.end()
         peak = cap.peak()
     if child.returncode:
         code = child.returncode
         ended = signal.Signals(-code).name if code < 0 else f"exit {code}"
-        return {"ended": ended, "said": err.strip().splitlines()[-1:], "peak": peak}
-    return json.loads(out.strip().splitlines()[-1]) | {"peak": peak}
-
-
-def told(done: dict) -> str:
-    if "ended" in done:
-        return f"{done['ended']} {done['said']}"
-    text = f"{done['batches_per_s']:.3f} batches/s, peak {done['peak'] / 2**20:,.0f} MiB"
-    if done["cache"] or done["hits"]:
-        text += f", cache {done['cache'] / 2**20:,.0f} MiB with {done['hits']:.0%} hits"
-    return text
+        return {"ended": ended, "said": "".join(err.strip().splitlines()[-1:]), "peak": peak}
+    done = json.loads(out.strip().splitlines()[-1])
+    told = {key: done[key] for key in ("batches_per_s", "cpu_s", "hits", "cache", "cache_why")}
+    return told | {"change": done["memory"].get("change", ""), "peak": peak}
 
 
 def survived(done: dict) -> bool:
@@ -61,17 +109,128 @@ def survived(done: dict) -> bool:
     return "ended" not in done
 
 
-def compare(report, name: str, limit: float, options: dict, turns: int) -> tuple[bool, float | None]:
-    """Whether the defaults live where the bare script does, and their speed against it, best of each."""
-    bare, full = [], []
-    for _ in range(turns):
-        bare.append(run(limit, **options, **BARE))
-        report.note(f"{name}: bare     {told(bare[-1])}")
-        full.append(run(limit, **options))
-        report.note(f"{name}: defaults {told(full[-1])}")
-    lives = not all(map(survived, bare)) or all(map(survived, full))
-    rates = [max((d["batches_per_s"] for d in done if survived(d)), default=0.0) for done in (full, bare)]
-    return lives, rates[0] / rates[1] if all(rates) else None
+def told(done: dict) -> str:
+    if not survived(done):
+        return f"{done['ended']} {done['said']}"
+    text = f"{done['batches_per_s']:.3f} batches/s, {done['cpu_s']:.1f} CPU s each, "
+    text += f"peak {done['peak'] / 2**20:,.0f} MiB"
+    if done["cache"] or done["hits"]:
+        text += f", cache {done['cache'] / 2**20:,.0f} MiB with {done['hits']:.0%} hits"
+    return text
+
+
+def measure(cell: Cell, store: str, args) -> dict:
+    """Both runs of a cell, in turn, and what others took of the processors meanwhile."""
+    options = asdict(cell) | {"store": store, "batches": args.batches, "warm_up": args.warm_up}
+    limit = options.pop("limit")
+    bystanders = _common.Bystanders()
+    found: dict = {**asdict(cell), "batches": args.batches, "warm_up": args.warm_up}
+    found |= {"bare": [], "defaults": []}
+    for _ in range(args.repeat):
+        for kind, changes in (("bare", BARE), ("defaults", {})):
+            if kind == "defaults" and not survived(found["bare"][-1]):
+                continue  # they may be killed, too
+            found[kind].append(run(limit, **options | changes))
+            print(f"   {cell}: {kind:<8} {told(found[kind][-1])}", flush=True)
+    return found | {"others": round(bystanders.share(), 2), "date": time.strftime("%Y-%m-%d %H:%M")}
+
+
+def lives(found: dict) -> bool:
+    """Whether the defaults live wherever the bare script does."""
+    return not all(map(survived, found["bare"])) or all(map(survived, found["defaults"]))
+
+
+def ratio(found: dict) -> float | None:
+    """The speed of the defaults against the bare script's, best of each; None where one was killed."""
+    best = [
+        max((d["batches_per_s"] for d in found[kind] if survived(d)), default=0.0)
+        for kind in ("defaults", "bare")
+    ]
+    return best[0] / best[1] if all(best) else None
+
+
+def quiet(found: dict) -> bool:
+    return found["others"] <= _common.Bystanders.MOST
+
+
+def table(record: dict) -> str:
+    """All cells of a result file."""
+    head = ("limit", "script", "bare, batches/s", "defaults", "ratio", "CPU", "others, processors")
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+
+    def rate(runs: list[dict]) -> str:
+        if not all(map(survived, runs)):
+            return "killed"
+        return f"{max(d['batches_per_s'] for d in runs):.3f}" if runs else "not run"
+
+    def least_cpu(runs: list[dict]) -> float:
+        return min((d["cpu_s"] for d in runs if d.get("cpu_s")), default=0.0)
+
+    for found in sorted(record["cells"].values(), key=lambda c: (c["limit"], c["grow"])):
+        speed, cell = ratio(found), Cell(**{k: found[k] for k in Cell.__dataclass_fields__})
+        cpu = [least_cpu(found[kind]) for kind in ("defaults", "bare")]
+        columns = (
+            f"{cell.limit:g} GiB",
+            str(cell).split(", ", 1)[1],
+            rate(found["bare"]),
+            rate(found["defaults"]),
+            "" if speed is None else f"{speed:.2f}",
+            f"{cpu[0] / cpu[1]:.2f}" if all(cpu) else "",
+            f"{found['others']:.1f}",
+        )
+        lines.append("| " + " | ".join(columns) + " |")
+    return "\n".join(lines)
+
+
+def summary(cells: dict[str, dict]) -> tuple[list[str], list[str]]:
+    """Cells in which the defaults alone were killed, and those in which they were slower than they may be."""
+    killed = [name for name, found in cells.items() if not lives(found)]
+    rates = {name: ratio(found) for name, found in cells.items()}
+    slow = [
+        f"{name}: {rate:.2f}{'' if quiet(cells[name]) else ', beside others'}"
+        for name, rate in rates.items()
+        if rate is not None and rate < LEAST_RATIO
+    ]
+    return killed, slow
+
+
+class Results:
+    """The result file: a record that is whole on disk after each cell."""
+
+    def __init__(self, args):
+        self.path = _common.RESULTS / f"memory_caps-scale{args.scale:g}.json"
+        self.saved = not args.no_save
+        self.record: dict = {"benchmark": "memory_caps", "scale": args.scale, "cells": {}}
+        self.machine = _common.machine(args)
+        self._read()
+
+    def _read(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self.record = json.loads(self.path.read_text())
+
+    def add(self, cell: Cell, found: dict) -> None:
+        if self.saved:
+            self._read()  # another run may have added to it
+        self.record["machine"] = self.machine
+        self.record["cells"][str(cell)] = found
+        if self.saved:
+            partial = self.path.with_suffix(".partial")
+            partial.write_text(json.dumps(self.record, indent=1, default=str) + "\n")
+            os.replace(partial, self.path)
+
+
+def cells_of(args) -> list[Cell]:
+    numbers = ("hidden", "prefetch", "workers", "loaders")
+    factors: dict[str, list] = {"limit": [float(v) for v in args.caps.split(",")]}
+    factors |= {name: [int(v) for v in getattr(args, name).split(",")] for name in numbers}
+    factors["framework"] = args.frameworks.split(",")
+    if args.cover == "pairs":
+        chosen = covering(factors)
+    elif args.cover == "all":
+        chosen = [dict(zip(factors, v, strict=True)) for v in itertools.product(*factors.values())]
+    else:
+        raise SystemExit(f"--cover is {args.cover!r}; give all or pairs")
+    return sorted((Cell(**c, grow=args.grow) for c in chosen), key=lambda c: c.limit)
 
 
 def main() -> None:
@@ -79,38 +238,35 @@ def main() -> None:
         __doc__,
         caps=("1.5,2,2.5,3,4,6", "GiB"),
         hidden=("64,256", "sizes"),
-        prefetch=("2", "depths of the default runs"),
+        prefetch=("2,0", "depths of the default runs"),
         workers=("0,2,8", "numbers"),
         loaders=("1,3", "numbers"),
         frameworks=("pyg,dgl", "names"),
+        cover=("all", "all cells, or so many that all pairs of values are there"),
         batches=(12, "of a run"),
+        warm_up=(4, "batches before that"),
         grow=(0, "MiB that the script takes in mid-epoch"),
+        again=(0, "1: cells that are in the result file, too"),
         store=("", "use this one"),
     )
-    report = _common.Report("memory_caps", args)
+    todo, results = cells_of(args), Results(args)
+    known = {} if args.again else results.record["cells"]
+    print(f"== memory_caps: {len(todo)} cells, {sum(str(c) in known for c in todo)} of them done before")
     store = args.store
     if not store:
         from _data import Data
 
         store = str(Data(args.data, args.scale).store())
-    numbers = {k: [int(v) for v in getattr(args, k).split(",")] for k in ("hidden", "workers", "loaders")}
-    killed, slow = [], []
-    for limit, hidden, workers, loaders, framework in itertools.product(
-        map(float, args.caps.split(",")), *numbers.values(), args.frameworks.split(",")
-    ):
-        name = f"{limit:g} GiB, {framework}, hidden {hidden}, {workers} workers, {loaders} loaders"
-        options = {"store": store, "framework": framework, "hidden": hidden, "workers": workers}
-        options |= {"loaders": loaders, "batches": args.batches, "grow": args.grow}
-        lives, ratio = compare(report, name, limit, options, args.repeat)
-        if not lives:
-            killed.append(name)
-        elif ratio is not None and ratio < 0.95:
-            slow.append(f"{name}: {ratio:.2f}")
-    report.note(f"killed with the defaults alone: {killed or 'none'}")
-    report.note(f"slower than 0.95 of the bare script: {slow or 'none'}")
-    report.limits("killed with the defaults alone", _common.Limit("killed", len(killed), 0, ""))
-    report.limits("slower than 0.95", _common.Limit("slower", len(slow), 0, ""))
-    report.finish()
+    done = {}
+    for cell in todo:
+        if str(cell) not in known:
+            results.add(cell, measure(cell, store, args))
+        done[str(cell)] = results.record["cells"][str(cell)]
+    print("\n" + table({"cells": done}) + "\n")
+    killed, slow = summary(done)
+    print(f"   {'FAIL' if killed else 'PASS'} killed with the defaults alone: {killed or 'none'}")
+    print(f"   {'FAIL' if slow else 'PASS'} slower than {LEAST_RATIO} of the bare script: {slow or 'none'}")
+    sys.exit(1 if killed or slow else 0)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Writes the tables of measured figures into README.md from benchmarks/results: what is there was measured.
+"""Writes the tables of measured figures into the pages from benchmarks/results: what is there was measured.
 
     python benchmarks/tables.py            after a benchmark was run
     python benchmarks/tables.py --check    fails when a table is not what the results give
 
 A table lies between two comments, <!-- measured: NAME --> and <!-- end -->. Results of a run that was not
-quiet (others took more than a tenth of a processor) are not used.
+quiet (others took more than a tenth of a processor) are not used; the table of memory limits, which is about
+who lives, says for each run what others took.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import memory_caps
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "reliability.md")
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,9 @@ TABLES = {
 
 def table(name: str) -> str:
     """The rows that were measured, and under them where and when."""
+    if name == "memory":
+        path = RESULTS / "memory_caps-scale1.json"
+        return memory_caps.table(json.loads(path.read_text())) if path.exists() else "Not measured yet."
     rows = [cells for row in TABLES[name] if (cells := row.cells()) is not None]
     if not rows:
         return "Not measured on a quiet machine yet."
@@ -126,10 +132,12 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    text = PAGE.read_text()
+    texts = {page: page.read_text() for page in PAGES}
     if args.check:
-        sys.exit("README.md: run python benchmarks/tables.py" if filled(text) != text else 0)
-    PAGE.write_text(filled(text))
+        old = [page.name for page, text in texts.items() if filled(text) != text]
+        sys.exit(f"{', '.join(old)}: run python benchmarks/tables.py" if old else 0)
+    for page, text in texts.items():
+        page.write_text(filled(text))
 
 
 if __name__ == "__main__":

@@ -106,8 +106,17 @@ def from_numpy(array: NDArray[Any], dtype: str | torch.dtype | None = None) -> T
 
 
 def host_ids(ids: Tensor | ArrayLike) -> Ids:
-    """Ids as the engine takes them. Widened by numpy: torch would start threads for it."""
-    array = ids.detach().cpu().numpy() if isinstance(ids, Tensor) else ids
+    """Ids as the engine takes them. Widened by numpy: torch would start threads for it.
+
+    Fractions and masks are a TypeError: as ids they would be rounded, or be the nodes 0 and 1.
+    """
+    if isinstance(ids, Tensor):
+        if ids.device.type == "meta":
+            raise TypeError("ids are a tensor on the meta device, which holds no values; give integers")
+        ids = ids.detach().cpu().numpy()
+    array = np.asarray(ids)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"ids are {array.dtype}; give integers")
     return np.ascontiguousarray(array, dtype=np.int64).reshape(-1)
 
 

@@ -8,6 +8,7 @@ middle.
 from __future__ import annotations
 
 import errno
+import operator
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -45,7 +46,9 @@ def reserve(path: str | os.PathLike[str], first: int, nbytes: int) -> None:
 
 def new_npy(path: str | os.PathLike[str], shape: Sequence[int], dtype: Any) -> NDArray[Any]:
     """A new .npy file as an array of zeros: what is written to the array goes to the file."""
-    dtype, shape = np.dtype(dtype), tuple(int(n) for n in shape)
+    dtype, shape = np.dtype(dtype), tuple(map(operator.index, shape))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"a column of shape {shape} cannot be: no dimension is negative")
     nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
     with open(path, "wb") as f:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import waits
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # DGL writes a settings file under $HOME and prints a notice unless it is told its backend.
 os.environ.setdefault("DGLBACKEND", "pytorch")
@@ -34,9 +34,11 @@ def pytest_configure(config):
             )
 
 
-# No deadline: the machine may be busy. The same examples every time, unless `make soak` asks for new ones.
-settings.register_profile("test", deadline=None, derandomize=True)
-settings.register_profile("soak", deadline=None, max_examples=1000, print_blob=True)
+# No deadline, no complaint of slow examples: the machine may be busy. The same examples every time, unless
+# `make soak` asks for new ones.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("test", derandomize=True, **PATIENT)
+settings.register_profile("soak", max_examples=1000, print_blob=True, **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 

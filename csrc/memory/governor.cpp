@@ -24,7 +24,6 @@ namespace gz::governor {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kMostPool = uint64_t{1} << 30, kPoolShare = 16;
 constexpr uint64_t kReadBuffers = 16 * kMiB, kLeastReadBuffers = kMiB, kReadShare = 32;
 constexpr uint64_t kSmallCache = 4 * kMiB;
 constexpr uint64_t kPlenty = uint64_t{8} << 30;
@@ -170,7 +169,7 @@ class Governor {
   void begin_in_child() {
     clients_.clear();
     processes_.leave();
-    policy_ = MemoryPolicy();
+    policy_ = MemoryPolicy::in_child(policy_);
     ahead_ = ahead_begun_ = ahead_wanted_ = ahead_room_ = 0;
     change_.clear();
     active_at_ = -kIdle;
@@ -216,16 +215,11 @@ class Governor {
     s.others_wait = !row.active && others.active > 0;
     for (const auto& [file, w] : wanted_) (w.whole ? s.pages_held : s.pages_useful) += w.bytes;
     s.pool = pool_bytes();
-    s.pool_most = pool_most(s.limit, 1 + others.count);
+    s.processes = 1 + others.count;
     for (auto& n : needs)
       if (n.asked_for)
         n.most /= 1 + static_cast<uint64_t>(std::count(others.files.begin(), others.files.end(), n.file));
     return s;
-  }
-
-  // More where there is plenty, whatever the limit. With mutex_ held.
-  uint64_t pool_most(uint64_t limit, uint64_t processes) const {
-    return std::min(kMostPool, std::max(limit / kPoolShare, policy_.lowest_room() / 4) / processes);
   }
 
   // What a new cache gets. One that the user asked for and that is too small to matter is had as a whole.

@@ -7,7 +7,6 @@ namespace gz {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr double kWindow = 30;  // seconds; a peak counts for one to two of them
 constexpr double kSettled = 1;  // without a new peak, before a cache grows
 constexpr double kBetweenSteps = 0.1;
 constexpr double kCalm = 10;       // without danger, before anything grows again
@@ -19,6 +18,7 @@ constexpr double kShortest = 0.01, kLongest = 0.25;  // seconds between looks
 // The reserve: at least this, for the pages of programs must stay somewhere; at most the second share of the
 // limit, however wild the swings.
 constexpr uint64_t kLeastReserve = 128 * kMiB, kReserveShare = 16, kMostReserveShare = 8;
+constexpr uint64_t kMostPool = 1024 * kMiB, kPoolShare = 4;
 constexpr uint64_t kLeastCache = 64 * kMiB;   // to begin with
 constexpr uint64_t kForPrograms = 64 * kMiB;  // their pages, beside those of files that are wanted
 // Of the room, what the page cache is left for files that do not fit into it as a whole.
@@ -37,8 +37,28 @@ std::string text(const char* format, uint64_t a, uint64_t b = 0, uint64_t c = 0)
 
 }  // namespace
 
-uint64_t MemoryPolicy::lowest_room() const {
-  return std::min(low_, low_before_);
+void RecentLow::note(double now, uint64_t value) {
+  if (!begun_) {
+    begun_ = true;
+    start_ = now;
+    low_ = before_ = value;
+  } else if (now - start_ >= window_) {
+    before_ = low_;
+    low_ = value;
+    start_ = now;
+  }
+  low_ = std::min(low_, value);
+}
+
+MemoryPolicy MemoryPolicy::in_child(const MemoryPolicy& parent) {
+  MemoryPolicy p;
+  p.begun_ = parent.begun_;
+  p.last_now_ = parent.last_now_;
+  p.recent_ = parent.recent_;
+  p.lasting_ = parent.lasting_;
+  p.last_room_ = parent.last_room_;
+  p.swing_ = parent.swing_;
+  return p;
 }
 
 MemoryOrders MemoryPolicy::decide(const MemoryState& s) {
@@ -46,9 +66,9 @@ MemoryOrders MemoryPolicy::decide(const MemoryState& s) {
   pages_and_room(s);
   MemoryOrders o;
   o.cache = s.cache;
-  o.pool = s.pool_most;
+  o.pool = for_pool_;
   if (s.now - urgent_at_ < kCalm) o.pool = std::min(o.pool, s.pool);
-  if (s.free < reserve_ / 2) urgent(s, o);
+  if (s.free < reserve_) make_up(s, o);
   shrink(s, o);
   if (s.now - urgent_at_ >= kBriefCalm) o.ahead = minus(for_ahead_, o.cache + s.ahead);
   grow(s, o);
@@ -62,8 +82,9 @@ void MemoryPolicy::observe(const MemoryState& s) {
   const uint64_t room = s.free + s.held_by_all;
   if (!begun_) {
     begun_ = true;
-    low_ = low_before_ = last_room_ = room;
-    window_start_ = new_low_at_ = s.now;
+    last_room_ = room;
+    recent_.note(s.now, room);
+    new_low_at_ = s.now;
   }
   // What is gone in a tenth of a second at the fastest pace seen.
   const double passed = std::max(s.now - last_now_, 0.001);
@@ -72,13 +93,9 @@ void MemoryPolicy::observe(const MemoryState& s) {
   last_room_ = room;
   reserve_ = std::clamp(std::max(2 * swing_, s.limit / kReserveShare), kLeastReserve,
                         std::max(kLeastReserve, s.limit / kMostReserveShare));
-  if (s.now - window_start_ >= kWindow) {
-    low_before_ = low_;
-    low_ = room;
-    window_start_ = s.now;
-  }
   if (room + reserve_ / 8 < lowest_room()) new_low_at_ = s.now;
-  low_ = std::min(low_, room);
+  recent_.note(s.now, room);
+  lasting_.note(s.now, room);
 }
 
 void MemoryPolicy::pages_and_room(const MemoryState& s) {
@@ -86,16 +103,19 @@ void MemoryPolicy::pages_and_room(const MemoryState& s) {
   const auto useful = static_cast<uint64_t>(static_cast<double>(minus(low, s.pages_held)) * kForPages);
   pages_ = s.pages_held + std::min(s.pages_useful, useful);
   const unsigned sharers = std::max(1u, s.sharers);
-  for_ahead_ = minus(low, reserve_) / sharers;
+  // The kernel can take neither of these back.
+  const uint64_t lasting = minus(lasting_.value(), reserve_);
+  for_ahead_ = lasting / sharers;
+  for_pool_ = std::min(kMostPool, lasting / kPoolShare / std::max(1u, s.processes));
   // Pages lie in the reserve as long as nobody needs it.
   for_cache_ = minus(low, std::max(reserve_, pages_ + kForPrograms)) / sharers;
   spare_ = minus(for_cache_, s.cache + std::max(s.ahead, s.ahead_wanted));
 }
 
-// Memory is about to run out: what can be freed at once makes up the reserve.
-void MemoryPolicy::urgent(const MemoryState& s, MemoryOrders& o) {
-  urgent_at_ = s.now;
-  o.pool = minus(s.pool, reserve_ - s.free);
+// Memory may be about to run out: what can be freed at once makes up the reserve.
+void MemoryPolicy::make_up(const MemoryState& s, MemoryOrders& o) {
+  if (s.free < reserve_ / 2) urgent_at_ = s.now;
+  o.pool = std::min(o.pool, minus(s.pool, reserve_ - s.free));
   if (o.pool < s.pool)
     o.why = text("the pool gave back %.0f MB: %.0f MB were free, %.0f MB are kept in reserve",
                  s.pool - o.pool, s.free, reserve_);

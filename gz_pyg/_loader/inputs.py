@@ -130,7 +130,7 @@ def input_nodes(
         input_id = ids if input_id is None else input_id
     elif ids.dtype.is_floating_point or ids.dtype.is_complex:
         raise TypeError(f"input_nodes are {ids.dtype}; give integers or a boolean mask")
-    ids = ids.view(-1)
+    ids = ids.reshape(-1).to(torch.int64)  # torch has no minimum of uint16, uint32 and uint64
     if ids.numel():
         low, high = (int(v) for v in torch.aminmax(ids))
         if low < 0 or high >= limit:
@@ -139,14 +139,16 @@ def input_nodes(
             )
     if input_id is not None and input_id.numel() != ids.numel():
         raise ValueError(f"there are {ids.numel()} input nodes, but {input_id.numel()} input ids")
-    return t, ids.to(torch.int64), input_id
+    return t, ids, input_id
 
 
 def _as_tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
         return values.cpu()
     if isinstance(values, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(values))
+        # torch takes neither other byte orders nor strides backwards, and warns of what it may not write to.
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        return torch.from_numpy(np.require(native, requirements=("C", "W")))
     values = list(values)
     if not values:
         return torch.empty(0, dtype=torch.int64)
@@ -200,22 +202,23 @@ def input_edges(
         return lazy, len(lazy)
     if not isinstance(ends, Tensor):
         ends = (
-            torch.stack([torch.as_tensor(e) for e in ends])
+            torch.stack([_as_tensor(e, "edge_label_index") for e in ends])
             if isinstance(ends, (list, tuple))
-            else torch.as_tensor(ends)
+            else _as_tensor(ends, "edge_label_index")
         )
     if ends.dim() != 2 or ends.size(0) != 2:
         raise ValueError(f"edge_label_index has shape {tuple(ends.shape)}, not [2, num_edges]")
     ends = ends.as_subclass(Tensor)
+    if ends.numel() and (ends.dtype == torch.bool or ends.dtype.is_floating_point or ends.dtype.is_complex):
+        raise TypeError(f"edge_label_index is {ends.dtype}; give integers")
+    ends = ends.to(torch.int64)
     limits = (source.num_nodes(None if t is None else t[0]), source.num_nodes(None if t is None else t[2]))
     for end, ids, limit in (("source", ends[0], limits[0]), ("destination", ends[1], limits[1])):
         if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < limit:
             bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
             raise IndexError(f"edge_label_index: {end} {bad} is out of range: there are {limit} nodes")
     _check_lengths(ends.size(1), label, time, input_id)
-    return EdgeSamplerInput(
-        input_id, ends[0].to(torch.int64), ends[1].to(torch.int64), label, time, t
-    ), ends.size(1)
+    return EdgeSamplerInput(input_id, ends[0], ends[1], label, time, t), ends.size(1)
 
 
 def _check_lengths(n: int, label: Any, time: Any, input_id: Any) -> None:

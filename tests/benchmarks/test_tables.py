@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -23,6 +24,12 @@ def tables(monkeypatch):
 def test_the_tables_of_the_readme_are_those_of_the_results(tables):
     text = (ROOT / "README.md").read_text()
     assert "<!-- measured: warm -->" in text
+    assert tables.filled(text) == text, "run python benchmarks/tables.py"
+
+
+def test_the_table_of_memory_limits_is_that_of_the_results(tables):
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    assert "<!-- measured: memory -->" in text
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
 
 
@@ -57,6 +64,40 @@ def test_a_run_beside_others_is_not_used(tables, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     (tmp_path / "walk-scale1.json").write_text(json.dumps(record(quiet=False)))
     assert next(r for r in tables.TABLES["warm"] if r.title == "uniform walk").cells() is None
+
+
+@pytest.fixture
+def caps(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import memory_caps
+
+    yield memory_caps
+    sys.modules.pop("memory_caps", None)
+
+
+def test_a_cover_of_pairs_has_all_of_them_in_few_cells(caps):
+    factors = {"a": [1, 2, 3, 4, 5, 6], "b": [1, 2, 3], "c": [1, 2], "d": [1, 2], "e": [1, 2], "f": [1, 2]}
+    chosen = caps.covering(factors)
+    for one, other in itertools.combinations(factors, 2):
+        met = {(c[one], c[other]) for c in chosen}
+        assert met == set(itertools.product(factors[one], factors[other]))
+    assert len(chosen) <= 24  # of 288; 18 are needed
+
+
+def test_a_cell_fails_where_the_defaults_alone_are_killed_or_slow(caps):
+    def ran(rate):
+        return {"batches_per_s": rate} if rate else {"ended": "SIGKILL", "said": ""}
+
+    def cell(bare, defaults):
+        return {"bare": [ran(r) for r in bare], "defaults": [ran(r) for r in defaults], "others": 0.0}
+
+    cells = {
+        "good": cell([1.0, 2.0], [1.9, 1.0]),
+        "slow": cell([1.0, 2.0], [1.8, 1.0]),
+        "killed": cell([1.0, 1.0], [1.0, 0]),
+        "both killed": cell([0], []),
+    }
+    assert caps.summary(cells) == (["killed"], ["slow: 0.90"])
 
 
 def test_what_others_take_is_all_work_less_ones_own(monkeypatch):

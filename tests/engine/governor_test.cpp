@@ -106,7 +106,6 @@ struct Play {
   Play(uint64_t limit, std::function<double(double)> script_) : script(std::move(script_)) {
     s.limit = limit;
     s.cache_unit = 4 * kMiB;
-    s.pool_most = limit / 16;
   }
 
   void look() {
@@ -216,6 +215,7 @@ void test_a_cache_leaves_room_for_batches_ahead() {
 
 void test_in_danger_the_pool_gives_back_and_nothing_is_begun() {
   Play play(4 * kGiB, [](double) { return 1e9; });
+  play.s.ahead_wanted = 200 * kMiB;
   play.run(60);
   play.s.pool = 200 * kMiB;
   play.script = [&](double) { return static_cast<double>(play.s.limit - 300 * kMiB); };
@@ -226,7 +226,42 @@ void test_in_danger_the_pool_gives_back_and_nothing_is_begun() {
   play.run(play.s.now + 5);
   CHECK(play.orders.pool == 0);  // not at once again
   play.run(play.s.now + 120);
-  CHECK(play.orders.pool == play.s.pool_most && play.s.cache > kGiB);
+  CHECK(play.s.cache > kGiB);  // the kernel can take its rows back
+  CHECK(play.orders.pool == 0 && play.orders.ahead == 0);
+  play.run(play.s.now + 2 * 3600);
+  CHECK(play.orders.pool > 500 * kMiB && play.orders.ahead > 0);
+}
+
+// What the kernel cannot take back is held only out of room that no peak of the last half hour needed.
+void test_a_peak_once_an_epoch_is_not_forgotten() {
+  Play play(3 * kGiB / 2, [](double t) { return std::fmod(t, 600) < 595 ? 0.6e9 : 1.55e9; });
+  play.s.ahead_wanted = 200 * kMiB;
+  play.run(590);
+  CHECK(play.orders.pool > 100 * kMiB && play.orders.ahead >= play.s.ahead_wanted);  // it has seen none yet
+  play.run(605);
+  for (double t : {700.0, 1190.0, 1790.0, 2390.0}) {
+    play.run(t);
+    CHECK(play.orders.pool == 0 && play.orders.ahead == 0);
+  }
+}
+
+// A step that comes close to the limit: the pool has nothing of it when the next one comes, quicker than any
+// look.
+void test_the_pool_keeps_nothing_that_a_step_needs() {
+  Play play(3 * kGiB / 2, [](double t) { return std::fmod(t, 4) < 3 ? 0.6e9 : 1.5e9; });
+  for (double t = 4.5; t < 60; t += 4) {
+    play.run(t);
+    play.s.pool = std::min(play.orders.pool, uint64_t{300} * kMiB);  // a batch was made and dropped
+    CHECK(play.s.pool == 0);
+  }
+}
+
+void test_a_child_knows_the_peaks_of_its_parent() {
+  Play play(2 * kGiB, [](double t) { return t < 10 ? 2.1e9 : 1e9; });
+  play.run(20);
+  play.policy = MemoryPolicy::in_child(play.policy);
+  play.look();
+  CHECK(play.orders.pool == 0 && play.orders.ahead == 0 && play.s.cache == 0);
 }
 
 void test_processes_divide() {
@@ -415,6 +450,9 @@ int main() {
   test_batches_ahead_go_first_then_the_cache();
   test_a_cache_leaves_room_for_batches_ahead();
   test_in_danger_the_pool_gives_back_and_nothing_is_begun();
+  test_a_peak_once_an_epoch_is_not_forgotten();
+  test_the_pool_keeps_nothing_that_a_step_needs();
+  test_a_child_knows_the_peaks_of_its_parent();
   test_processes_divide();
   test_a_cache_that_pushes_out_files_shrinks();
   test_processes_see_each_other_until_they_die();

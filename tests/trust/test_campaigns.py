@@ -169,5 +169,6 @@ def test_training_under_a_limit_loses_no_batch_and_does_not_grow(tmp_path, memor
         capped.__exit__(None, None, None)
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-2000:]}"
     epochs, middle, last = map(int, done.stdout.split())
+    print(f"{epochs} epochs; held at most {middle} bytes in the second third of them, {last} in the last")
     assert epochs >= 6
     assert last < middle + (24 << 20), f"grew from {middle} to {last} bytes in {epochs} epochs"

@@ -27,8 +27,9 @@ def test_every_test_in_the_table_exists(repository):
 
 
 def test_every_promise_has_a_test_and_a_command(repository):
-    rows = [r for r in (repository / "docs/reliability.md").read_text().splitlines() if r.startswith("| ")]
-    for row in rows:
+    text = (repository / "docs/reliability.md").read_text()
+    text = re.sub(r"<!-- measured: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    for row in (r for r in text.splitlines() if r.startswith("| ")):
         cells = [c.strip() for c in row.strip("|").split(" | ")]
         if cells[0] in ("promise", "---"):
             continue

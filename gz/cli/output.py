@@ -33,8 +33,7 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def memory_flags(parser: argparse.ArgumentParser) -> None:
-    """Of commands that may need more room than memory has."""
+def memory_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         default="2GB",
@@ -42,6 +41,11 @@ def memory_flags(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what it may take (default: %(default)s)",
     )
+
+
+def memory_flags(parser: argparse.ArgumentParser) -> None:
+    """Of commands that may need more room than memory has."""
+    memory_flag(parser)
     parser.add_argument(
         "--tmp", metavar="DIR", help="where temporary files go (default: beside what is written)"
     )

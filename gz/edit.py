@@ -39,6 +39,7 @@ from gz._ingest.plan.column_input import adoptable, open_column
 from gz._ingest.read.files import Files
 from gz._ingest.write.columns import write_column
 from gz._ingest.write.edge_rows import write_by_edge_id
+from gz._ingest.write.placed_rows import write_by_ids
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import ColumnEntry, EdgeType, Manifest, only_type
@@ -78,10 +79,13 @@ def add_feature(
     dtype: str | None = None,
     order: str = "original",
     adopt: bool = False,
+    by: Any = None,
     memory: str | int = "2GB",
     tmp: str | os.PathLike[str] | None = None,
 ) -> FeatureStore:
     """See Store.add_feature."""
+    if by is not None and (adopt or order != "original"):
+        raise ValueError("by= (--by) says where each row goes: give neither an order nor adopt with it")
     budget, place = parse_memory(memory), temporary_folder(tmp)
     target = _Target(store, name, t, replace)
     if order not in ("original", "stored"):
@@ -94,11 +98,17 @@ def add_feature(
                     f"{npy.name}: has {npy.rows} rows, but there are {target.rows} {target.what}"
                 )
             return target.publish(ColumnEntry(npy=npy.file.path))
-        if not in_place:
+        if not in_place and by is None:
             target.check_original_order()
         with _Draft(target) as draft:
             source = open_column(name, value, files, dtype)
-            if in_place:
+            if by is not None:
+                graph = None if target.node else store.graph(target.type)
+                with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
+                    write_by_ids(
+                        draft.file, value, source, by, target.type, target.rows, graph, budget, Path(tmp)
+                    )
+            elif in_place:
                 write_column(draft.file, source, target.rows, target.what)
             else:
                 with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:

@@ -153,6 +153,8 @@ class Store:
             order: of the rows of an edge column: ``"original"``, that of the edges given to the ingest
                 (needs kept edge ids), or ``"stored"``, that of the topology.
             adopt: use an .npy where it lies instead of copying it.
+            by: the node or edge that each row belongs to, where rows come in another order: an array of ids,
+                an .npy, or a folder that ``gz partition`` made, for rows in the order of DGL's new ids.
             memory, tmp: what it may take, and a folder for temporary files.
         """
         return edit.add_feature(self, name, value, t, **options)

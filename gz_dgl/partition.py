@@ -30,7 +30,7 @@ from gz.partitioner.whole import blocks
 from gz_dgl._dgl import EID, NID, DGLError, DGLGraph, dgl, heterograph_index
 from gz_dgl.store import load
 
-_METIS_BYTES = 150  # an edge while DGL makes the graph symmetric and METIS coarsens it, measured
+_METIS_BYTES = 160  # an edge while DGL makes the graph symmetric and METIS coarsens it, measured
 _AUTO = "auto"
 
 
@@ -78,6 +78,7 @@ def partition(
     graph_formats: Any = None,
     rng_seed: int = 0,
     memory: str | int = "2GB",
+    tmp: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     check_disk: bool = True,
     progress: bool | None = None,
@@ -101,6 +102,8 @@ def partition(
         graph_formats: what graph.dgl holds: ``"coo"``, ``"csc"``, ``"csr"`` or several; by default COO.
         rng_seed: names the shuffle of ``"random"``.
         memory: what it may take besides what one part needs.
+        tmp: a folder for temporary files, some 20 bytes an edge; by default they lie beside OUT, and a run
+            that was stopped goes on with them.
         overwrite: replace OUT where it is a partitioned graph.
         check_disk: refuse to begin where the disk has too little room.
         progress: show it; by default when stderr is a terminal.
@@ -135,6 +138,7 @@ def partition(
         passes=int(passes),
         rng_seed=int(rng_seed),
         memory=budget,
+        tmp=tmp,
         overwrite=overwrite,
         check_disk=check_disk,
         progress=progress,
@@ -226,14 +230,14 @@ class _Writer:
         return {"halo": halo}
 
     def _graph(self, part: Part, path: Path) -> int:
-        made = part.graph()
+        made = part.graph(self._typed)
         g = _homogeneous(made.src, made.dst, len(made.nid))
         size = made.src.nbytes + made.dst.nbytes + made.eid.nbytes + made.nid.nbytes
         g.ndata[NID], g.edata[EID] = torch.from_numpy(made.nid), torch.from_numpy(made.eid)
         g.ndata["part_id"] = torch.from_numpy(made.part_id)
         g.ndata["inner_node"] = _flags(len(made.nid), made.own_nodes)
         g.edata["inner_edge"] = _flags(len(made.eid), made.own_edges)
-        if self._typed:
+        if made.node_types is not None and made.edge_types is not None:
             g.ndata[dgl.NTYPE] = torch.from_numpy(made.node_types)
             g.edata[dgl.ETYPE] = torch.from_numpy(made.edge_types)
         halo = len(made.nid) - made.own_nodes

@@ -33,6 +33,12 @@ def register(commands: Any) -> None:
         help="of the rows of edge columns: as the edges were ingested, or as the topology holds them",
     )
     add.add_argument("--adopt", action="store_true", help="use .npy files where they lie, without a copy")
+    add.add_argument(
+        "--by",
+        metavar="FILE",
+        help="an .npy with the id that each row belongs to, or a folder that `gz partition` made: "
+        "rows in the order of DGL's new ids",
+    )
     memory_flags(add)
     common_flags(add)
     add.set_defaults(run=_add)
@@ -80,7 +86,7 @@ def _type(args: argparse.Namespace) -> Any:
 
 
 def _add(args: argparse.Namespace, out: Output) -> int:
-    options = {k: getattr(args, k) for k in ("replace", "dtype", "order", "adopt", "memory", "tmp")}
+    options = {k: getattr(args, k) for k in ("replace", "dtype", "order", "adopt", "by", "memory", "tmp")}
     files, t = named_files(args.feature), _type(args)
     store = gz.open(args.store)
     added: dict[str, Any] = {}

@@ -33,7 +33,8 @@ def common_flags(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def memory_flag(parser: argparse.ArgumentParser) -> None:
+def memory_flags(parser: argparse.ArgumentParser) -> None:
+    """Of commands that may need more room than memory has."""
     parser.add_argument(
         "--memory",
         default="2GB",
@@ -41,11 +42,6 @@ def memory_flag(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what it may take (default: %(default)s)",
     )
-
-
-def memory_flags(parser: argparse.ArgumentParser) -> None:
-    """Of commands that may need more room than memory has."""
-    memory_flag(parser)
     parser.add_argument(
         "--tmp", metavar="DIR", help="where temporary files go (default: beside what is written)"
     )

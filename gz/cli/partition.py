@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from gz.cli.output import Output, UsageError, common_flags, memory_flag
+from gz.cli.output import Output, UsageError, common_flags, memory_flags
 
 _METHODS = ["auto", "metis", "fennel", "random", "range"]
 
@@ -44,7 +44,7 @@ def register(commands: Any) -> None:
     add("--rng-seed", type=int, default=0, metavar="N", help="of random")
     add("--overwrite", action="store_true", help="replace OUT")
     add("--no-disk-check", action="store_true", help="begin though the disk seems too small")
-    memory_flag(parser)
+    memory_flags(parser)
     common_flags(parser)
     parser.set_defaults(run=_partition)
 
@@ -68,6 +68,7 @@ def _partition(args: argparse.Namespace, out: Output) -> int:
         passes=args.passes,
         rng_seed=args.rng_seed,
         memory=args.memory,
+        tmp=args.tmp,
         overwrite=args.overwrite,
         check_disk=not args.no_disk_check,
         progress=out.progress,

@@ -10,9 +10,10 @@ part; what is as long as the graph lies in files. Each phase is journaled: a kil
 """
 
 from gz.partitioner.assign import Metis
+from gz.partitioner.options import METHODS, Options
 from gz.partitioner.part import Part, PartGraph, Rows
 from gz.partitioner.report import Report
-from gz.partitioner.run import METHODS, Options, Writer, partition
+from gz.partitioner.run import Writer, partition
 from gz.partitioner.whole import Whole
 
 __all__ = [

@@ -38,6 +38,7 @@ class Balance:
 
     classes: NDArray[np.uint8]  # of each node of the whole
     sizes: list[int]
+    chosen: list[bool]  # of each class: whether it is the split
     edges: bool = True
 
 

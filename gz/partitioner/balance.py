@@ -36,18 +36,20 @@ def balance_of(whole: Whole, path: Path, split: str | None, edges: bool) -> Bala
     """Node types are classes, and so are the nodes of `split` where a type has it, as a split or a mask."""
     classes = new_array(path, whole.num_nodes, np.uint8)
     sizes: list[int] = []
+    chosen: list[bool] = []
     for t in range(len(whole.ntypes)):
         mine = classes[whole.nodes(t)]
         if len(sizes) > 253:
             raise ValueError(f"{whole.store.path}: more than 250 classes of nodes cannot be balanced")
         mine[:] = len(sizes)
-        chosen = 0
+        members = 0
         if split is not None:
             for ids in _members(whole, t, split):
                 mine[ids] = len(sizes) + 1
-            chosen = sum(int(np.count_nonzero(mine[a:b] > len(sizes))) for a, b in steps(len(mine), _STEP))
-        sizes += [len(mine) - chosen, chosen] if chosen else [len(mine)]
-    return Balance(classes, sizes, edges)
+            members = sum(int(np.count_nonzero(mine[a:b] > len(sizes))) for a, b in steps(len(mine), _STEP))
+        sizes += [len(mine) - members, members] if members else [len(mine)]
+        chosen += [False, True] if members else [False]
+    return Balance(classes, sizes, chosen, edges)
 
 
 def has_split(whole: Whole, split: str) -> bool:

@@ -29,10 +29,10 @@ class PartGraph:
     src: Ids
     dst: Ids
     eid: Ids  # new ids of all edges
-    edge_types: NDArray[np.int32]
+    edge_types: NDArray[np.int32] | None  # where there are several
     own_edges: int
     nid: Ids  # new ids of all nodes
-    node_types: NDArray[np.int16]
+    node_types: NDArray[np.int32] | None
     part_id: Ids
     own_nodes: int
 
@@ -69,14 +69,15 @@ class Part:
 
     # ---- the graph ----
 
-    def graph(self) -> PartGraph:
+    def graph(self, typed: bool) -> PartGraph:
+        """`typed`: with the type of each node and edge."""
         numbers, p, relations = self._numbers, self.number, range(len(self._whole.etypes))
         own = int(numbers.edges[p].sum())
         record = outer_record(self._whole)
         leaving = [outer_file(self._scratch, p, e).stat().st_size // record.itemsize for e in relations]
         total = own + sum(leaving)
         src, dst, eid = (np.empty(total, np.int64) for _ in range(3))
-        edge_types = np.empty(total, np.int32)
+        edge_types = np.empty(total if typed else 0, np.int32)
         at = 0
         for e in relations:
             end = at + int(numbers.edges[p, e])
@@ -88,14 +89,20 @@ class Part:
             out = np.fromfile(outer_file(self._scratch, p, e), record)
             assert len(out) == count
             end = at + count
-            src[at:end], dst[at:end], eid[at:end], edge_types[at:end] = out["src"], out["dst"], out["eid"], e
+            src[at:end], dst[at:end], eid[at:end] = out["src"], out["dst"], out["eid"]
+            edge_types[at:end] = e
             at = end
             del out
         order = own + np.argsort(eid[own:], kind="stable")
-        for array in (src, dst, eid, edge_types):
+        arrays: list[NDArray[Any]] = [src, dst, eid, *([edge_types] if typed else [])]
+        for array in arrays:
             array[own:] = array[order]
         del order
-        return self._local(src, dst, eid, edge_types, own)
+        nid = self._localize(src, dst, own)
+        part_id = (np.searchsorted(numbers.starts, nid, "right") - 1).astype(np.int64)
+        types = self._types(nid) if typed else None
+        nodes = int(numbers.nodes[p].sum())
+        return PartGraph(src, dst, eid, edge_types if typed else None, own, nid, types, part_id, nodes)
 
     def _inner(self, e: int, src: Ids, dst: Ids) -> None:
         """The ends of the part's own edges of a type."""
@@ -121,9 +128,8 @@ class Part:
     def _degrees(self, e: int, nodes: Ids) -> Ids:
         return self._whole.store.graph(self._whole.etypes[e]).degree(nodes)
 
-    def _local(
-        self, src: Ids, dst: Ids, eid: Ids, edge_types: NDArray[np.int32], own_edges: int
-    ) -> PartGraph:
+    def _localize(self, src: Ids, dst: Ids, own_edges: int) -> Ids:
+        """Turns new ids into local ones, in place; returns the new ids of the local ones."""
         numbers, p = self._numbers, self.number
         first, own = numbers.first_node(p), int(numbers.nodes[p].sum())
         path = self._scratch / "table"
@@ -133,11 +139,8 @@ class Part:
         count = own
         for ends in (src[:own_edges], dst[own_edges:]):
             for a, b in steps(len(ends), self._step):
-                chunk = ends[a:b]
-                beyond = (chunk < first) | (chunk >= first + own)
-                met = chunk[beyond]
-                met = met[table[met] == 0]
-                unique, at = np.unique(met, return_index=True)
+                met = ends[a:b][_beyond(ends[a:b], first, own)]
+                unique, at = np.unique(met[table[met] == 0], return_index=True)
                 unique = unique[np.argsort(at)]
                 table[unique] = np.arange(count + 1, count + 1 + len(unique))
                 halo.append(unique)
@@ -145,22 +148,18 @@ class Part:
         for ends in (src, dst):
             for a, b in steps(len(ends), self._step):
                 chunk = ends[a:b]
-                beyond = (chunk < first) | (chunk >= first + own)
+                beyond = _beyond(chunk, first, own)
                 local = chunk - first
                 local[beyond] = table[chunk[beyond]].astype(np.int64) - 1
                 ends[a:b] = local
         del table
         path.unlink()
-        nid = np.concatenate([np.arange(first, first + own), *halo]).astype(np.int64)
-        part_id = np.searchsorted(numbers.starts, nid, "right") - 1
-        bounds = np.array([r for q in range(len(numbers.nodes)) for r in self._bounds(q)], np.int64)
-        types = (np.searchsorted(bounds, nid, "right") - 1) % len(self._whole.ntypes)
-        return PartGraph(
-            src, dst, eid, edge_types, own_edges, nid, types.astype(np.int16), part_id.astype(np.int64), own
-        )
+        return np.concatenate([np.arange(first, first + own), *halo]).astype(np.int64)
 
-    def _bounds(self, part: int) -> list[int]:
-        return [self._numbers.node_range(part, t)[0] for t in range(len(self._whole.ntypes))]
+    def _types(self, nid: Ids) -> NDArray[np.int32]:
+        numbers, types = self._numbers, len(self._whole.ntypes)
+        ranges = [numbers.node_range(q, t)[0] for q in range(len(numbers.nodes)) for t in range(types)]
+        return ((np.searchsorted(ranges, nid, "right") - 1) % types).astype(np.int32)
 
     # ---- rows ----
 
@@ -240,3 +239,8 @@ def _runs(counts: Ids, most: int) -> Iterator[tuple[int, int]]:
         end = max(at + 1, int(np.searchsorted(ends, before + most, "right")))
         yield at, end
         at = end
+
+
+def _beyond(ids: Ids, first: int, own: int) -> NDArray[np.bool_]:
+    """Which of them are no nodes of the part."""
+    return (ids < first) | (ids >= first + own)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gz._base.replace import PARTITION
-from gz._engine import InputError
 from gz.manifest import EdgeType
 
 
@@ -89,17 +88,3 @@ def write_report(report: Report, root: Path) -> None:
         json.dump(told, f, indent=1)
         f.flush()
         os.fsync(f.fileno())
-
-
-def original_ids(path: str | os.PathLike[str], t: str | EdgeType) -> Path:
-    """The file of old ids, in the order of the new ones, of a type of the store that `path` was made from."""
-    root = Path(path)
-    try:
-        told = json.loads((root / PARTITION.marker).read_text(encoding="utf-8"))
-        found = told["orig_nids" if isinstance(t, str) else "orig_eids"]
-    except (OSError, ValueError, KeyError) as e:
-        raise InputError(f"{root}: is no folder that `gz partition` made ({e})") from None
-    name = t if isinstance(t, str) else ":".join(t)
-    if name not in found:
-        raise InputError(f"{root}: holds no original ids of {name!r}; it has those of {sorted(found)}")
-    return root / str(found[name])

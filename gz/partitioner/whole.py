@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gz._base.arrays import first_outside
-from gz._base.journal import sync
 from gz._engine import FormatError, PageGuard
 from gz.graph import Graph
 from gz.manifest import EdgeType
@@ -139,9 +138,3 @@ def open_array(path: Path, dtype: Any) -> NDArray[Any]:
     if os.path.getsize(path) == 0:
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, "r+").view(np.ndarray)
-
-
-def sync_array(array: NDArray[Any], path: Path) -> None:
-    """Returns when what was written to the array is on the disk."""
-    del array  # pages of a shared mapping are the file's own: fsync writes them
-    sync(path)

@@ -74,7 +74,7 @@ def partition(
     graph_name: str | None = None,
     balance: str | None = "train",
     balance_edges: bool = True,
-    passes: int = 3,
+    passes: int = 8,
     graph_formats: Any = None,
     rng_seed: int = 0,
     memory: str | int = "2GB",

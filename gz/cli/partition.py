@@ -40,7 +40,7 @@ def register(commands: Any) -> None:
     add("--graph-name", metavar="NAME", help="for DistGraph; by default that of the store's folder")
     add("--balance", default="train", metavar="SPLIT", help="spread evenly (default: train; none)")
     add("--no-balance-edges", action="store_true", help="let parts differ in edges")
-    add("--passes", type=int, default=3, metavar="N", help="sweeps of fennel (default: %(default)s)")
+    add("--passes", type=int, default=8, metavar="N", help="sweeps of fennel (default: %(default)s)")
     add("--rng-seed", type=int, default=0, metavar="N", help="of random")
     add("--overwrite", action="store_true", help="replace OUT")
     add("--no-disk-check", action="store_true", help="begin though the disk seems too small")

@@ -26,7 +26,7 @@ class Options:
     assignment: Mapping[str | None, Any] | None = None
     balance: str | None = "train"
     balance_edges: bool = True
-    passes: int = 3
+    passes: int = 8
     rng_seed: int = 0
     memory: int = 2 * 10**9
     tmp: str | os.PathLike[str] | None = None

@@ -11,6 +11,7 @@ A phase says which assignment it goes with: where nodes were assigned again, and
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -70,6 +71,10 @@ def partition(
         with _scratch(work.root, tmp) as scratch:
             try:
                 report = _Run(whole, options, writer, metis, work.root, work.journal, scratch, progress).run()
+            except OSError as e:
+                if e.errno != errno.ENOSPC or e.filename is not None:
+                    raise
+                raise OSError(errno.ENOSPC, "the disk is full", str(scratch)) from e  # writes name no file
             finally:
                 progress.close()
         write_report(report, work.root)
@@ -160,9 +165,13 @@ class _Run:
             given_parts(whole, parts, options.parts, options.assignment)
         else:
             self._near_neighbours(parts)
-        checksum = 0
+        checksum, sizes = 0, np.zeros(options.parts, np.int64)
         for a, b in steps(len(parts), 1 << 20):
             checksum = zlib.crc32(parts[a:b].tobytes(), checksum)
+            sizes += np.bincount(parts[a:b], minlength=options.parts)
+        if (sizes == 0).any():
+            what = f"part {sizes.argmin()} of {options.parts} would have no nodes"
+            raise ValueError(f"{what}; assign some to it, or make fewer parts")
         self._finish("assign", [path], checksum)
         return parts, checksum
 
@@ -187,10 +196,6 @@ class _Run:
             return Numbers.from_json(done)
         whole = self._whole
         numbers = count(whole, parts, self._options.parts)
-        empty = np.flatnonzero(numbers.nodes.sum(1) == 0)
-        if len(empty):
-            what = f"part {empty[0]} of {self._options.parts} would have no nodes"
-            raise ValueError(f"{what}; assign some to it, or make fewer parts")
         sizes = [whole.store.num_nodes(t) for t in whole.ntypes] + [
             whole.store.num_edges(t) for t in whole.etypes
         ]
@@ -242,8 +247,9 @@ class _Run:
             part.write_edge_ids(e, ids[numbers.edge_rows(p, e)])
             sync(self._root / self._edge_files[e])
         self._finish(f"part {p}", sorted(folder.iterdir()), assigned, between=between.tolist(), **told)
+        self._journal.forget(f"edges {p}")  # and its files
         for f in self._spilled(p):
-            f.unlink()
+            f.unlink(missing_ok=True)
 
     def _chosen(self, numbers: Numbers, new_ids: NDArray[Any]) -> list[int]:
         """Nodes of the balanced split in each part."""

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -25,6 +26,8 @@ CALLS = {
     "rm": ("rm s --feature x", "rm s --feature missing"),
     "export": ("export s out", "export missing out2"),
 }
+if find_spec("dgl") is not None:
+    CALLS["partition"] = ("partition s parts --parts 2", "partition missing parts2 --parts 2")
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -37,7 +40,7 @@ def flags(of: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_command_is_tried_here_and_has_the_common_flags():
-    assert set(commands()) == set(CALLS)
+    assert {*commands(), "partition"} == {*CALLS, "partition"}  # which is tried where there is DGL
     for name, command in {"gz": parser(), **commands()}.items():
         assert {"--json", "-q", "--quiet", "--help"} <= flags(command), name
 

@@ -12,7 +12,6 @@ with its last mapping.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -31,7 +30,7 @@ from gz._base.arrays import as_shape
 from gz._base.dtypes import STORABLE
 from gz._base.files import FileNames, check_inside, is_inside
 from gz._base.journal import sync
-from gz._base.lock import Lock, try_lock
+from gz._base.lock import Lock, try_lock, wait_for_lock
 from gz._base.place import temporary_folder
 from gz._base.sizes import parse_memory
 from gz._engine import InputError
@@ -324,7 +323,7 @@ def _editing(root: Path) -> Iterator[Manifest]:
     """The manifest as it is now, which no one else can change until the block ends."""
     fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        wait_for_lock(fd, str(root))
         m = manifest.read(root)
         yield m
         _clean_up(root, manifest.read(root))

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import dgl
@@ -178,6 +179,21 @@ def test_an_assignment_in_any_form(tmp_path, form):
     for t in g.ntypes:
         assert torch.equal(book.nid2partid(torch.arange(50), t)[torch.argsort(made.orig_nids[t])].long(),
                            torch.from_numpy(parts[t]))  # fmt: skip
+
+
+def test_memory_is_that_of_one_part_and_not_of_the_graph(tmp_path):
+    """Of numpy's arrays, which is where it would go: the graph's ends and rows are 17 MB here."""
+    src, dst = RNG.integers(0, 30_000, (2, 600_000))
+    x = {"x": np.zeros((30_000, 64), np.float32)}
+    gz.ingest(tmp_path / "s", edges=(src, dst), num_nodes=30_000, features=x, progress=False)
+    del src, dst, x
+    tracemalloc.start()
+    try:
+        gz_dgl.partition(tmp_path / "s", tmp_path / "out", 8, method="fennel", passes=2, memory=10**6)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10e6
 
 
 # ---- wrong input ----

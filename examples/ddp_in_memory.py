@@ -11,6 +11,8 @@ from torch_geometric import seed_everything
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GraphSAGE
 
+SEEDS = 512  # of a batch, on each rank
+
 
 def train(args: argparse.Namespace) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -18,8 +20,11 @@ def train(args: argparse.Namespace) -> None:
     seed_everything(args.seed + rank)
 
     nodes = data.train_mask.nonzero().view(-1)
-    nodes = nodes[: len(nodes) // world * world][rank::world]  # as many batches on every rank
-    train_loader = NeighborLoader(data, [15, 10], nodes, batch_size=512, shuffle=True)
+    total, nodes = (
+        len(nodes),
+        nodes[rank::world],
+    )  # each seed on one rank: none is dropped, none is there twice
+    train_loader = NeighborLoader(data, [15, 10], nodes, batch_size=SEEDS, shuffle=True)
     test_nodes = data.test_mask.nonzero().view(-1)[rank::world]
     test_loader = NeighborLoader(data, [15, 10], test_nodes, batch_size=1024)
 
@@ -32,11 +37,15 @@ def train(args: argparse.Namespace) -> None:
 
     for epoch in range(1, args.epochs + 1):
         model.train()
-        for batch in train_loader:
-            optimizer.zero_grad()
-            out = model(batch.x, batch.edge_index)[: batch.batch_size]
-            F.cross_entropy(out, batch.y[: batch.batch_size]).backward()
-            optimizer.step()
+        with model.join():  # a rank that has a batch less waits here for the others
+            for step, batch in enumerate(train_loader):
+                optimizer.zero_grad()
+                out = model(batch.x, batch.edge_index)[: batch.batch_size]
+                # DDP takes the mean of the ranks: with this it is the mean over the seeds of all of them.
+                seeds = min(world * SEEDS, total - step * world * SEEDS)
+                loss = F.cross_entropy(out, batch.y[: batch.batch_size], reduction="sum") * world / seeds
+                loss.backward()
+                optimizer.step()
 
         model.eval()
         correct = torch.zeros(2)

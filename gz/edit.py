@@ -12,7 +12,6 @@ with its last mapping.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -31,7 +30,7 @@ from gz._base.arrays import as_shape
 from gz._base.dtypes import STORABLE
 from gz._base.files import FileNames, check_inside, is_inside
 from gz._base.journal import sync
-from gz._base.lock import Lock, try_lock
+from gz._base.lock import Lock, try_lock, wait_for_lock
 from gz._base.place import temporary_folder
 from gz._base.sizes import parse_memory
 from gz._engine import InputError
@@ -39,6 +38,7 @@ from gz._ingest.plan.column_input import adoptable, open_column
 from gz._ingest.read.files import Files
 from gz._ingest.write.columns import write_column
 from gz._ingest.write.edge_rows import write_by_edge_id
+from gz._ingest.write.placed_rows import write_by_ids
 from gz.feature import FeatureStore
 from gz.graph import Graph
 from gz.manifest import ColumnEntry, EdgeType, Manifest, only_type
@@ -78,10 +78,13 @@ def add_feature(
     dtype: str | None = None,
     order: str = "original",
     adopt: bool = False,
+    by: Any = None,
     memory: str | int = "2GB",
     tmp: str | os.PathLike[str] | None = None,
 ) -> FeatureStore:
     """See Store.add_feature."""
+    if by is not None and (adopt or order != "original"):
+        raise ValueError("by= (--by) says where each row goes: give neither an order nor adopt with it")
     budget, place = parse_memory(memory), temporary_folder(tmp)
     target = _Target(store, name, t, overwrite)
     if order not in ("original", "stored"):
@@ -94,11 +97,17 @@ def add_feature(
                     f"{npy.name}: has {npy.rows} rows, but there are {target.rows} {target.what}"
                 )
             return target.publish(ColumnEntry(npy=npy.file.path))
-        if not in_place:
+        if not in_place and by is None:
             target.check_original_order()
         with _Draft(target) as draft:
             source = open_column(name, value, files, dtype)
-            if in_place:
+            if by is not None:
+                graph = None if target.node else store.graph(target.type)
+                with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
+                    write_by_ids(
+                        draft.file, value, source, by, target.type, target.rows, graph, budget, Path(tmp)
+                    )
+            elif in_place:
                 write_column(draft.file, source, target.rows, target.what)
             else:
                 with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
@@ -314,7 +323,7 @@ def _editing(root: Path) -> Iterator[Manifest]:
     """The manifest as it is now, which no one else can change until the block ends."""
     fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        wait_for_lock(fd, str(root))
         m = manifest.read(root)
         yield m
         _clean_up(root, manifest.read(root))

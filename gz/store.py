@@ -135,6 +135,7 @@ class Store:
         dtype: str | None = None,
         order: str = "original",
         adopt: bool = False,
+        by: Any = None,
         memory: str | int = "2GB",
         tmp: str | os.PathLike[str] | None = None,
         replace: bool | None = None,
@@ -150,6 +151,8 @@ class Store:
             order: of the rows of an edge column: ``"original"``, that of the edges given to the ingest
                 (needs kept edge ids), or ``"stored"``, that of the topology.
             adopt: use an .npy where it lies instead of copying it.
+            by: the node or edge that each row belongs to, where rows come in another order: an array of ids,
+                an .npy, or a folder that ``gz partition`` made, for rows in the order of DGL's new ids.
             memory, tmp: what it may take, and a folder for temporary files.
             replace: the old name of ``overwrite``.
         """
@@ -162,6 +165,7 @@ class Store:
             dtype=dtype,
             order=order,
             adopt=adopt,
+            by=by,
             memory=memory,
             tmp=tmp,
         )
@@ -365,6 +369,7 @@ def add(
     dtype: str | None = None,
     order: str = "original",
     adopt: bool = False,
+    by: Any = None,
     memory: str | int = "2GB",
     tmp: str | os.PathLike[str] | None = None,
     replace: bool | None = None,
@@ -372,8 +377,8 @@ def add(
     """Adds columns to a store: ``gz.add("papers", {"emb": "emb.npy"})``. The options are those of
     ``Store.add_feature``. Returns the open store."""
     overwrite = overwrite_or(replace, overwrite)
-    options: dict[str, Any] = {"dtype": dtype, "order": order, "adopt": adopt, "memory": memory, "tmp": tmp}
+    options: dict[str, Any] = {"dtype": dtype, "order": order, "adopt": adopt, "by": by, "memory": memory}
     store = path if isinstance(path, Store) else open_store(path)
     for name, value in features.items():
-        edit.add_feature(store, name, value, t, overwrite=overwrite, **options)
+        edit.add_feature(store, name, value, t, overwrite=overwrite, tmp=tmp, **options)
     return store

@@ -11,17 +11,20 @@ from gz_dgl._functions.whole import InMemoryWarning
 from gz_dgl._prefetch import prefetch
 from gz_dgl.graph import StoreGraph
 from gz_dgl.inference import empty_column, inference
+from gz_dgl.partition import Partition, partition
 from gz_dgl.store import load, save
 
 _install()
 
 __all__ = [
     "InMemoryWarning",
+    "Partition",
     "StoreGraph",
     "__version__",
     "empty_column",
     "inference",
     "load",
+    "partition",
     "prefetch",
     "save",
 ]

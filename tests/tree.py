@@ -17,7 +17,7 @@ from pathlib import Path
 
 # The path of the data, first things first.
 FOLDERS = (
-    *("base", "memory", "cache", "file", "read", "column"),
+    *("base", "memory", "cache", "file", "read", "column", "assign"),
     *("query", "pick", "walk", "sample", "build", "csv", "python"),
 )
 # A module belongs to the room that claims the longest beginning of its name.
@@ -33,11 +33,12 @@ ROOMS = {
     "edit": ("gz.edit",),
     "store": ("gz.store",),
     "tools": ("gz.convert", "gz.exporter", "gz.verify"),
+    "partitioner": ("gz.partitioner",),
     "gz": ("gz",),
     "adapter": ("gz.adapter",),
-    "cli": ("gz.cli", "gz.__main__"),
     "gz_pyg": ("gz_pyg",),
     "gz_dgl": ("gz_dgl",),
+    "cli": ("gz.cli", "gz.__main__"),  # the last: `gz partition` hands a store to gz_dgl, when it is run
 }
 ADAPTERS = ("gz_pyg", "gz_dgl")  # they do not know each other
 PACKAGES = ("gz", "gz_pyg", "gz_dgl")

@@ -131,5 +131,6 @@ void bind_sample(nb::module_& m);
 void bind_layer(nb::module_& m);
 void bind_build(nb::module_& m);
 void bind_csv(nb::module_& m);
+void bind_assign(nb::module_& m);
 
 }  // namespace gz

@@ -108,4 +108,5 @@ NB_MODULE(_engine, m) {
   bind_layer(m);
   bind_build(m);
   bind_csv(m);
+  bind_assign(m);
 }

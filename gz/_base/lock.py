@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import warnings
 from pathlib import Path
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
@@ -54,6 +55,21 @@ def try_lock(path: Path, create: bool = False) -> Lock | None:
     os.ftruncate(fd, 0)
     os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return Lock(fd)
+
+
+def wait_for_lock(fd: int, path: str) -> None:
+    """Waits for the lock of an open file. Where the filesystem has no locks, it goes on with a warning: then
+    nobody else may change what the lock is for."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as e:
+        if e.errno not in _NO_LOCKS:
+            raise
+        warnings.warn(
+            f"{path}: this filesystem has no locks; nobody else may change the store meanwhile",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def holder(path: Path) -> str:

@@ -195,7 +195,7 @@ def _claim(target: Path, keys: Keys | None, kind: Kind) -> Workspace:
             if work.journal.phases and (best is None or len(work.journal.phases) > len(best.journal.phases)):
                 best = work
     if found:
-        _tell(target, best, begun, keys)
+        _tell(target, best, begun, keys, kind)
     for work in found:
         if work is not best:
             _discard(work.folder, kind)
@@ -207,12 +207,12 @@ def _claim(target: Path, keys: Keys | None, kind: Kind) -> Workspace:
     return Workspace(folder, Journal.start(folder / FILE_NAME, folder / "store", keys), lock)
 
 
-def _tell(target: Path, best: Workspace | None, begun: set[str], keys: Keys | None) -> None:
+def _tell(target: Path, best: Workspace | None, begun: set[str], keys: Keys | None, kind: Kind) -> None:
     if best is not None:
         done = list(best.journal.phases)
         again = sorted(begun - set(done))
         _say(
-            f"{target}: an ingest did not finish; this one goes on after its {len(done)} finished phases: "
+            f"{target}: {kind.work} did not finish; this one goes on after its {len(done)} finished phases: "
             f"{', '.join(done)}"
             + (f". Done again, because what they read has changed: {', '.join(again)}" if again else "")
         )
@@ -223,7 +223,7 @@ def _tell(target: Path, best: Workspace | None, begun: set[str], keys: Keys | No
         why = "large arrays and iterators cannot be compared with those it read"
     else:
         why = "its inputs or options were others"
-    _say(f"{target}: an ingest did not finish; this one starts anew, because {why}")
+    _say(f"{target}: {kind.work} did not finish; this one starts anew, because {why}")
 
 
 def _say(text: str) -> None:

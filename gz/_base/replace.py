@@ -1,7 +1,7 @@
 """What may be replaced: a store by a store, an export by an export, a file of ours by one; nothing else.
 
 Whatever the flags, nothing is deleted that gz did not make. What it made is told by name: store.json lists
-the files of a store, the head of graph.toml those of an export.
+the files of a store, the head of graph.toml those of an export, gz-partition.json those of a partitioning.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ EXPORT_FILES = "# files: "
 class Kind:
     """A kind of folder that gz makes."""
 
-    def __init__(self, name: str, marker: str):
-        self.name, self.marker = name, marker
+    def __init__(self, name: str, marker: str, work: str):
+        self.name, self.marker, self.work = name, marker, work
 
     def made(self, folder: Path) -> set[str] | None:
         """The files gz has made in such a folder, as far as they are named; None: it is none of ours."""
@@ -59,8 +59,20 @@ class _Export(Kind):
             return None
 
 
-STORE = _Store("store", "store.json")
-EXPORT = _Export("export", "graph.toml")
+class _Partition(Kind):
+    format = "gz-partition"
+
+    def made(self, folder: Path) -> set[str] | None:
+        try:
+            told = json.loads((folder / self.marker).read_text(encoding="utf-8"))
+            return {str(f) for f in told["files"]} if told.get("format") == self.format else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+
+STORE = _Store("store", "store.json", "an ingest")
+EXPORT = _Export("export", "graph.toml", "an export")
+PARTITION = _Partition("partitioned graph", "gz-partition.json", "a partitioning")
 
 
 def _strings(value: Any) -> Iterator[str]:

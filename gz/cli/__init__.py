@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import gz
-from gz.cli import completion, edit, ingest, show
+from gz.cli import completion, edit, ingest, partition, show
 from gz.cli.output import Output, UsageError, common_flags
 
 _DESCRIPTION = """\
@@ -23,6 +23,7 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz add papers --features emb=emb.npy                     add a column
   gz rm papers --features emb                              remove one
   gz export papers folder                                  to Parquet or .npy
+  gz partition papers parts --parts 4                      for dgl.distributed
 
 Then, in Python:
   gz.open("papers"), gz_pyg.load("papers"), gz_dgl.load("papers")"""
@@ -85,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=f"gz {gz.__version__}")
     common_flags(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for module in (ingest, show, edit):
+    for module in (ingest, show, edit, partition):
         module.register(commands)
     completion.register(commands, parser)
     return whole

@@ -35,6 +35,12 @@ def register(commands: Any) -> None:
         help="of the rows of edge columns: as the edges were ingested, or as the topology holds them",
     )
     add.add_argument("--adopt", action="store_true", help="use .npy files where they lie, without a copy")
+    add.add_argument(
+        "--by",
+        metavar="FILE",
+        help="an .npy with the id that each row belongs to, or a folder that `gz partition` made: "
+        "rows in the order of DGL's new ids",
+    )
     memory_flags(add)
     common_flags(add)
     add.set_defaults(run=_add)
@@ -97,7 +103,7 @@ def _add(args: argparse.Namespace, out: Output) -> int:
     if args.replace:
         deprecated("--replace", "--overwrite")
         args.overwrite = True
-    options = {k: getattr(args, k) for k in ("overwrite", "dtype", "order", "adopt", "memory", "tmp")}
+    options = {k: getattr(args, k) for k in ("overwrite", "dtype", "order", "adopt", "by", "memory", "tmp")}
     files, t = named_files(_named(args)), _type(args)
     store = gz.open(args.store)
     added: dict[str, Any] = {}

@@ -46,9 +46,17 @@ def papers_and_authors():
     return h
 
 
-def run(repository, script, graph, *options):
+def run(repository, script, graph, *options, launch=()):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(repository / "examples" / script), str(graph), *options],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            *launch,
+            str(repository / "examples" / script),
+            str(graph),
+            *options,
+        ],
         capture_output=True,
         text=True,
         cwd=graph.parent,
@@ -81,3 +89,13 @@ def test_the_example_learns_as_well_as_the_original(repository, tmp_path, name):
     ours = run(repository, f"dgl_{name}.py", tmp_path / "store", *options)
     assert ours > 0.55
     assert abs(ours - theirs) < 0.06
+
+
+@pytest.mark.slow
+def test_two_processes_learn_with_a_share_of_the_seeds_each(repository, tmp_path):
+    gz_dgl.save(community(), tmp_path / "store")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    accuracy = run(
+        repository, "dgl_ddp.py", tmp_path / "store", "--epochs", "4", "--batch-size", "128", launch=launch
+    )
+    assert accuracy > 0.55

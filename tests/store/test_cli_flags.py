@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ CALLS = {
     "export": ("export s out", "export missing out2"),
     "completion": ("completion bash", "info missing"),  # of its own it has wrong usage only
 }
+if find_spec("dgl") is not None:
+    CALLS["partition"] = ("partition s parts --parts 2", "partition missing parts2 --parts 2")
 
 
 def commands() -> dict[str, argparse.ArgumentParser]:
@@ -38,7 +41,7 @@ def flags(of: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_command_is_tried_here_and_has_the_common_flags():
-    assert set(commands()) == set(CALLS)
+    assert {*commands(), "partition"} == {*CALLS, "partition"}  # which is tried where there is DGL
     for name, command in {"gz": parser(), **commands()}.items():
         assert {"--json", "-q", "--quiet", "--help"} <= flags(command), name
 

@@ -26,7 +26,7 @@ def write_by_edge_id(
     ids, positions = graph.edge_ids, graph.edge_positions
     assert ids is not None
     expected = len(positions) if positions is not None else graph.num_edges
-    read, rows = _original_rows(tmp, value, source)
+    read, rows = original_rows(tmp, value, source)
     wrong = InputError(f"{source.table.name}: has {rows} rows, but the store was made from {expected} edges")
     if rows > expected:
         raise wrong
@@ -57,7 +57,7 @@ def write_by_edge_id(
     writer.finish(graph.num_edges)
 
 
-def _original_rows(
+def original_rows(
     tmp: Path, value: Any, source: ColumnInput
 ) -> tuple[Callable[[int, int], NDArray[Any]], int]:
     """A function that reads a range of rows, and how many there are. What is no array is spooled first."""

@@ -32,7 +32,7 @@ ROOMS = {
     "ingest": ("gz._ingest",),
     "edit": ("gz.edit",),
     "store": ("gz.store",),
-    "tools": ("gz.convert", "gz.exporter", "gz._export_files", "gz.verify"),
+    "tools": ("gz.convert", "gz.exporter", "gz._export_files", "gz._hot", "gz.verify"),
     "gz": ("gz",),
     "adapter": ("gz.adapter",),
     "cli": ("gz.cli", "gz.__main__"),

@@ -23,6 +23,7 @@ CALLS = {
     "verify": ("verify s", "verify missing"),
     "add": ("add s --feature y=y.npy", "add s --feature z=missing.npy"),
     "rm": ("rm s --feature x", "rm s --feature missing"),
+    "reorder": ("reorder s --undo", "reorder missing"),
     "export": ("export s out", "export missing out2"),
 }
 

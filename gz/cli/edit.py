@@ -1,4 +1,4 @@
-"""The commands that work on a finished store: add, rm, export."""
+"""The commands that work on a finished store: add, rm, reorder, export."""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
 """A graph of the shape of ogbn-papers100M, at any scale, streamed into a store; never held in memory.
 
-    python benchmarks/papers100m.py generate --scale 1 --out /data/papers --dtype float16
+    python benchmarks/papers100m.py generate --scale 1 --out /data/papers --profile papers100m-directed
+    python benchmarks/papers100m.py curves --scale 0.01 --profile friendster
 
-Scale 1: 111,059,956 nodes, 1,615,685,872 edges, 128 features, 172 classes, 1,546,782 labelled nodes (1.4 %)
-split into train, valid and test as the original's are. Smaller scales have proportionally fewer of each.
+`--profile` says what a sampler meets: `even` (below) spreads neighbours over the whole graph, so that a
+cache finds little; the others (skew.py) have the skew that is published of real graphs. `curves` measures it.
+
+`even`, scale 1: 111,059,956 nodes, 1,615,685,872 edges, 128 features, 172 classes, 1,546,782 labelled nodes
+(1.4 %), split into train, valid and test as the original's are. Smaller scales have proportionally fewer.
 
 Every chunk is a function of (scale, seed, chunk number) alone, so chunks are made in parallel and the graph
 is the same every time. As in generate.py, whose ids, communities and tails these are:
@@ -16,6 +20,9 @@ is the same every time. As in generate.py, whose ids, communities and tails thes
                nodes, and for 81 % where a node's features are averaged with those of 20 neighbours; a
                two-layer GraphSAGE reaches 79 % after 96 batches (scale 0.02)
 
+Features and splits of the other profiles are made in the same way; their labels are the communities of the
+core.
+
 Memory: what gz.ingest is given (--memory), the labelled ids (12 MB at scale 1), and a few chunks of 64 MB.
 Nothing else grows with the graph.
 """
@@ -27,17 +34,20 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import _curves
 import generate
 import numpy as np
+import skew
 
 NODES, EDGES = 111_059_956, 1_615_685_872
 SPLITS = {"train": 1_207_179, "valid": 125_265, "test": 214_338}
@@ -53,21 +63,50 @@ class Papers:
     seed: int = 0
     num_features: int = 128
     noise: float = 6.0  # standard deviation of a feature around its centroid, whose own is 1
+    profile: str = "even"  # or one of skew.PROFILES
+
+    @cached_property
+    def _full(self) -> tuple[int, int, dict[str, int]]:
+        """Nodes, edges and splits at scale 1."""
+        if self.profile == "even":
+            return NODES, EDGES, SPLITS
+        p = skew.PROFILES[self.profile]
+        return p.nodes, p.edges, p.splits
 
     @cached_property
     def graph(self) -> generate.Graph:
-        nodes = max(2000, round(NODES * self.scale))
+        nodes = max(2000, round(self._full[0] * self.scale))
         classes = min(172, max(4, nodes // 500))
         return generate.Graph(
-            nodes, max(20_000, round(EDGES * self.scale)), self.num_features, classes, seed=self.seed
+            nodes, max(20_000, round(self._full[1] * self.scale)), self.num_features, classes, seed=self.seed
         )
+
+    @cached_property
+    def skewed(self) -> skew.Skewed | None:
+        """None: this is `even`."""
+        if self.profile == "even":
+            return None
+        return skew.Skewed(skew.PROFILES[self.profile], self.scale, self.graph.num_classes, self.seed)
+
+    @property
+    def symmetric(self) -> bool:
+        return self.skewed is not None and self.skewed.profile.symmetric
+
+    def labels(self, ids: np.ndarray) -> np.ndarray:
+        """The communities of nodes."""
+        return generate.labels(self.graph, ids) if self.skewed is None else self.skewed.labels(ids)
 
     @cached_property
     def splits(self) -> dict[str, np.ndarray]:
         """Ids of the labelled nodes, sorted in each split. Only as many numbers as there are of them."""
         n = self.graph.num_nodes
-        sizes = {name: max(20, round(size * n / NODES)) for name, size in SPLITS.items()}
-        drawn = self.graph.rng(_SPLITS).choice(n, sum(sizes.values()), replace=False)
+        full, _, splits = self._full
+        sizes = {name: max(20, round(size * n / full)) for name, size in splits.items()}
+        count = sum(sizes.values())
+        if self.skewed is None:
+            drawn = self.graph.rng(_SPLITS).choice(n, count, replace=False)
+        else:
+            drawn = self.skewed.labelled(count)
         parts = np.split(drawn, np.cumsum(list(sizes.values()))[:-1])
         return {name: np.sort(ids) for name, ids in zip(sizes, parts, strict=True)}
 
@@ -95,6 +134,8 @@ class Papers:
 
     def edge_chunk(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
         """(src, dst) of EDGE_CHUNK edges, but for the last chunk."""
+        if self.skewed is not None:
+            return self.skewed.edge_chunk(chunk)
         count = min(EDGE_CHUNK, self.graph.num_edges - chunk * EDGE_CHUNK)
         bits = self.graph.rng(_EDGES, chunk).bit_generator
         src, dst = np.empty((2, count), np.int64)
@@ -143,7 +184,7 @@ class Papers:
 
     def feature_chunk(self, chunk: int, dtype: str) -> np.ndarray:
         ids = self._ids(chunk)
-        communities = generate.labels(self.graph, ids)
+        communities = self.labels(ids)
         rng = self.graph.rng(_FEATURES, chunk)
         out = np.empty((len(ids), self.num_features), dtype)
         for at in range(0, len(ids), _ROWS):
@@ -159,7 +200,7 @@ class Papers:
         first, last = np.searchsorted(self.labelled, (ids[0], ids[-1] + 1))
         here = self.labelled[first:last]
         out = np.full(len(ids), -1, np.int64)
-        out[here - ids[0]] = generate.labels(self.graph, here)
+        out[here - ids[0]] = self.labels(here)
         return out
 
 
@@ -216,9 +257,11 @@ def generate_store(
         features={"x": phases("x", x, rows), "y": phases("y", y, rows)},
         splits=papers.splits,
         num_nodes=g.num_nodes,
+        undirected=papers.symmetric,
         memory=memory,
         meta={
             "generator": "papers100m.py",
+            "profile": papers.profile,
             "scale": papers.scale,
             "seed": papers.seed,
             "noise": papers.noise,
@@ -229,6 +272,7 @@ def generate_store(
     with open("/proc/self/status") as f:
         peak = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
     return {
+        "profile": papers.profile,
         "nodes": g.num_nodes,
         "edges": g.num_edges,
         "features": papers.num_features,
@@ -249,28 +293,56 @@ def size_on_disk(papers: Papers, dtype: str) -> tuple[int, int]:
     """(bytes of the store, bytes needed while it is made: edges are spilled before they are sorted)."""
     g = papers.graph
     row = papers.num_features * np.dtype(dtype).itemsize + 8 + 8
-    store = g.num_nodes * row + 4 * g.num_edges
-    return store, store + 8 * g.num_edges
+    edges = g.num_edges * (2 if papers.symmetric else 1)
+    store = g.num_nodes * row + 4 * edges
+    return store, store + 8 * edges
+
+
+def curves(papers: Papers, store: Path) -> tuple[dict[str, Any], _curves.Published]:
+    """What a sampler reads of the graph, whose topology goes to `store`, and what is published of it."""
+    import gz
+
+    g = papers.graph
+    degree = np.zeros(g.num_nodes, np.int64)
+
+    def counted() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for chunk in range(papers.num_edge_chunks):
+            src, dst = papers.edge_chunk(chunk)
+            for ends in (src, dst) if papers.symmetric else (src,):
+                degree[:] += np.bincount(ends, minlength=g.num_nodes)
+            yield src, dst
+
+    gz.ingest(store, edges=counted(), num_nodes=g.num_nodes, undirected=papers.symmetric)
+    like, seeds = _curves.PUBLISHED[papers.profile], papers.splits["train"]
+    return _curves.measure(gz.open(store).graph(), degree, seeds, papers.scale, like), like
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    command = parser.add_subparsers(dest="command", required=True).add_parser(
-        "generate", help="write the store"
-    )
-    command.add_argument("--scale", type=float, default=0.01, help="1 = all of papers100M")
+    commands = parser.add_subparsers(dest="command", required=True)
+    profiles = ("even", *skew.PROFILES)
+    command = commands.add_parser("generate", help="write the store")
     command.add_argument("--out", type=Path, required=True, help="the store to write; must not exist")
     command.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="of the features")
     command.add_argument("--memory", default="2GB", help="what the ingest may take")
     command.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="that make chunks")
     command.add_argument("--directions", choices=("in", "both"), default="in")
-    command.add_argument("--seed", type=int, default=0)
     command.add_argument("--overwrite", action="store_true")
+    measured = commands.add_parser("curves", help="print touched nodes and hits beside the published ones")
+    for each, some in ((command, profiles), (measured, profiles[1:])):
+        each.add_argument("--scale", type=float, default=0.01, help="1 = all of the graph")
+        each.add_argument("--profile", choices=some, default=some[0], help="what a sampler meets")
+        each.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
-    papers = Papers(args.scale, args.seed)
+    papers = Papers(args.scale, args.seed, profile=args.profile)
+    if args.command == "curves":
+        with tempfile.TemporaryDirectory() as folder:
+            found, like = curves(papers, Path(folder) / "store")
+        print(json.dumps(vars(args) | found | {"published": asdict(like)}, indent=1))
+        return
     _, needed = size_on_disk(papers, args.dtype)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(args.out.parent).free

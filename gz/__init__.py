@@ -3,6 +3,7 @@
 from gz._base import __version__
 from gz._base.engine import engine as _engine  # noqa: F401  first of all: it finds the compiled module
 from gz._engine import FormatError, InputError, num_threads, set_num_threads
+from gz._hot import reorder
 from gz._ingest import IngestReport, ingest
 from gz.convert import convert_csv_to_gd, convert_csv_to_gl
 from gz.edit import OutputColumn
@@ -34,6 +35,7 @@ __all__ = [
     "ingest",
     "num_threads",
     "open",
+    "reorder",
     "set_num_threads",
     "verify",
 ]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from gz import _engine, manifest
 from gz._base.arrays import as_shape
 from gz._base.dtypes import STORABLE
-from gz._base.files import FileNames, check_inside, is_inside
+from gz._base.files import FileNames, check_inside, is_inside, replaced
 from gz._base.journal import sync
 from gz._base.lock import Lock, try_lock, wait_for_lock
 from gz._base.place import temporary_folder
@@ -41,10 +41,19 @@ from gz._ingest.write.edge_rows import write_by_edge_id
 from gz._ingest.write.placed_rows import write_by_ids
 from gz.feature import FeatureStore
 from gz.graph import Graph
-from gz.manifest import ColumnEntry, EdgeType, Manifest, only_type
+from gz.manifest import ColumnEntry, EdgeType, HotEntry, Manifest, only_type
 from gz.output import new_rows, open_rows
 
-__all__ = ["OutputColumn", "add_feature", "new_column", "remove_feature", "scratch"]
+__all__ = [
+    "Draft",
+    "OutputColumn",
+    "add_feature",
+    "draft",
+    "new_column",
+    "remove_feature",
+    "scratch",
+    "set_hot",
+]
 
 Type = str | EdgeType | None  # a node type; an edge type; None: the only node type
 _DRAFT = re.compile(r".*~[0-9a-f]{8}\.new")
@@ -99,21 +108,21 @@ def add_feature(
             return target.publish(ColumnEntry(npy=npy.file.path))
         if not in_place and by is None:
             target.check_original_order()
-        with _Draft(target) as draft:
+        with Draft(target) as new:
             source = open_column(name, value, files, dtype)
             if by is not None:
                 graph = None if target.node else store.graph(target.type)
-                with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
+                with tempfile.TemporaryDirectory(dir=place or new.folder) as tmp:
                     write_by_ids(
-                        draft.file, value, source, by, target.type, target.rows, graph, budget, Path(tmp)
+                        new.file, value, source, by, target.type, target.rows, graph, budget, Path(tmp)
                     )
             elif in_place:
-                write_column(draft.file, source, target.rows, target.what)
+                write_column(new.file, source, target.rows, target.what)
             else:
-                with tempfile.TemporaryDirectory(dir=place or draft.folder) as tmp:
-                    write_by_edge_id(draft.file, value, source, store.graph(target.type), budget, Path(tmp))
+                with tempfile.TemporaryDirectory(dir=place or new.folder) as tmp:
+                    write_by_edge_id(new.file, value, source, store.graph(target.type), budget, Path(tmp))
             names = source.categories.names if source.categories else None
-            return draft.publish(names, source.column.unit)
+            return new.publish(names, source.column.unit)
 
 
 def remove_feature(store: Editable, name: str, t: Type = None) -> None:
@@ -137,13 +146,44 @@ def new_column(
         if kind not in STORABLE:
             raise ValueError(f"dtype {dtype!r} cannot be stored; choose one of {', '.join(STORABLE)}")
     target, shape = _Target(store, name, t, overwrite), as_shape(row_shape)
-    return OutputColumn(_Draft(target), (target.rows, *shape), kind)
+    return OutputColumn(Draft(target), (target.rows, *shape), kind)
 
 
-def scratch(store: Editable) -> _Draft:
+def draft(store: Editable, name: str, t: Type = None) -> Draft:
+    """A ``folder`` for files that are to become part of a column, or none."""
+    return Draft(_Target(store, name, t, overwrite=True, must_exist=True))
+
+
+def scratch(store: Editable) -> Draft:
     """A ``folder`` in the store for files that are needed until ``discard``. What a killed process leaves
     there is removed by the next change of a column."""
-    return _Draft(_Target(store, "scratch", store.node_types[0], overwrite=True))
+    return Draft(_Target(store, "scratch", store.node_types[0], overwrite=True))
+
+
+def set_hot(
+    store: Editable, name: str, t: Type, version: str, written: Draft | None, files: Sequence[str] = ()
+) -> None:
+    """Gives a column the rows of it that are read most, in files of `written`: their ids, then the rows. None
+    of them: the column has none from then on. `version`: of the column they were taken from."""
+    target = _Target(store, name, t, overwrite=True, must_exist=True)
+    with _editing(target.root) as m:
+        store.check_current()
+        target.check(m)
+        entry = target.columns(m)[target.name]
+        if m.files.get(entry.file or "", version) != version:
+            raise replaced(str(entry.path(target.root)), "while its rows were read")
+        published = []
+        for file in files if written is not None else ():
+            assert written is not None
+            token = written.folder.name.removesuffix(".new")[-8:]
+            final = target.folder / f"{FileNames().get('', name)}-{Path(file).stem}~{token}.gd"
+            os.rename(written.folder / file, final)
+            published.append(str(final.relative_to(target.root)))
+        sync(target.folder)
+        entry.hot = HotEntry(published[0], published[1:]) if published else None
+        manifest.write(m, target.root)
+        sync(target.root)
+    store._reload(target.name, target.type)
 
 
 class OutputColumn:
@@ -153,7 +193,7 @@ class OutputColumn:
     been given this object. Only the process that made it can publish.
     """
 
-    def __init__(self, draft: _Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):
+    def __init__(self, draft: Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):
         self._draft = draft
         self._owner = os.getpid()
         self.shape, self.dtype = shape, dtype
@@ -280,7 +320,7 @@ class _Target:
         return self.store.feature(self.name, self.type)
 
 
-class _Draft:
+class Draft:
     """A column being written, invisible to readers. Discarded unless published."""
 
     def __init__(self, target: _Target):
@@ -311,7 +351,7 @@ class _Draft:
             self._lock.release()
             self._lock = None
 
-    def __enter__(self) -> _Draft:
+    def __enter__(self) -> Draft:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -333,8 +373,7 @@ def _editing(root: Path) -> Iterator[Manifest]:
 
 def _clean_up(root: Path, m: Manifest) -> None:
     """Removes what killed writers left: drafts that nobody holds, columns that never got into store.json."""
-    named = {c.file for n in m.nodes.values() for c in (*n.columns.values(), *n.splits.values())}
-    named |= {c.file for e in m.edges for c in e.columns.values()}
+    named = set(m.named_files())
     for folder in [*root.glob("nodes/*"), *root.glob("edges/*")]:
         for path in folder.iterdir() if folder.is_dir() and is_inside(root, folder) else ():
             if _PUBLISHED.fullmatch(path.name) and str(path.relative_to(root)) not in named:

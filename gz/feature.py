@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,13 @@ class FeatureStore:
             _share = divide([part], parse_cache(cache))[""]
         self._file.configure(_share.cache, _share.held)
         self._share = _share
+        self._hot: list[FeatureStore] = []
+
+    def _use_hot(self, ids: FeatureStore, tiers: list[FeatureStore]) -> None:
+        """Rows that are read most are taken from ``tiers``, which hold rows ``ids`` one after the other and
+        are held in memory. Before the first gather; a store does it for its columns (``gz.reorder``)."""
+        self._file.use_hot(ids._file, [t._file for t in tiers])
+        self._hot = [ids, *tiers]
 
     @property
     def path(self) -> str:
@@ -83,12 +90,18 @@ class FeatureStore:
         return self._identity
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open_again, (self._path, self._cache, self._identity)
+        return _open_again, (
+            self._path,
+            self._cache,
+            self._identity,
+            [(h.path, h.version) for h in self._hot],
+        )
 
     def stats(self) -> dict[str, Any]:
         """How rows were found so far.
 
-        ``mapped``: copied from memory the file is mapped to; ``hits``: found in the row cache; ``misses``:
+        ``mapped``: copied from memory the file is mapped to, ``hot`` of them from the copy of those that are
+        read most; ``hits``: found in the row cache; ``misses``:
         read, by ``reads`` reads of ``bytes_read`` bytes with ``queue_depth`` of them in flight on average.
         ``plan`` says what the column was given, ``io`` how it reads. The row cache of the file has
         ``cache_bytes`` now and at most ``cache_most`` (None: what there is room for); ``cache_why``: why it
@@ -190,8 +203,15 @@ def _npy_version(path: str) -> str:
     return f"{found.st_size}-{found.st_mtime_ns}"
 
 
-def _open_again(path: str, cache: str | int, version: str) -> FeatureStore:
+def _open_again(
+    path: str, cache: str | int, version: str, hot: Sequence[tuple[str, str]] = ()
+) -> FeatureStore:
     column = FeatureStore(path, cache)
     if column.version != version:
         raise replaced(path, "since it was pickled")
+    if hot:
+        files = [FeatureStore(file, 0, _share=Share()) for file, _ in hot]
+        if [f.version for f in files] != [v for _, v in hot]:
+            raise replaced(path, "since it was pickled")
+        column._use_hot(files[0], files[1:])
     return column

@@ -128,6 +128,19 @@ class StoreFiles:
             share = self._share_of(entry.file)
             column = FeatureStore(path, self._cache, _share=share, _opened=fd)
         self._check_version(entry.file, column)
+        if entry.hot is not None and (held := self._held(entry.hot.rows)):
+            column._use_hot(self._hot_file(entry.hot.ids), [self._hot_file(f) for f in held])
+        return column
+
+    def _held(self, rows: list[str]) -> list[str]:
+        """The files of hot rows that memory has a place for, from the first on."""
+        fits = [share is not None and share.held for share in map(self._share_of, rows)]
+        return rows[: fits.index(False) if False in fits else len(rows)]
+
+    def _hot_file(self, file: str) -> FeatureStore:
+        with self._folder.opened(file) as fd:
+            column = FeatureStore(os.path.join(self.path, file), 0, _share=Share(), _opened=fd)
+        self._check_version(file, column)
         return column
 
     def _check_version(self, file: str, found: Graph | FeatureStore) -> None:
@@ -151,7 +164,10 @@ class StoreFiles:
             for c in columns.values():
                 key = c.file or str(c.path(self.path))
                 size = self._folder.size(key)
-                parts.append(Part(key, size, max(1, size // max(1, rows))))
+                width = max(1, size // max(1, rows))
+                parts.append(Part(key, size, width))
+                if c.hot is not None:
+                    parts += [Part(f, self._folder.size(f), width, key) for f in c.hot.rows]
         return parts
 
     def _share_of(self, key: str) -> Share | None:

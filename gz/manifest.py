@@ -27,6 +27,14 @@ _CHECKSUM = slice(32, 40)  # of the header of a .gl or .gd file
 
 
 @dataclass
+class HotEntry:
+    """Rows of a column that are read most, once more: which they are, and the files they lie in."""
+
+    ids: str
+    rows: list[str]
+
+
+@dataclass
 class ColumnEntry:
     """Where a column lies: a .gd file of the store, or an adopted .npy (absolute or relative path)."""
 
@@ -34,6 +42,7 @@ class ColumnEntry:
     npy: str | None = None
     names: list[str] | None = None  # what its numbers stand for: they are positions in this list
     unit: str | None = None  # of dates and times: what its integers count, by Arrow's name of the type
+    hot: HotEntry | None = None
 
     def path(self, root: str | os.PathLike[str]) -> Path:
         return Path(root) / (self.file or self.npy or "")
@@ -79,7 +88,9 @@ class Manifest:
         """The paths of the store's own files."""
         groups = [g for n in self.nodes.values() for g in (n.columns, n.splits)]
         groups += [*(e.columns for e in self.edges), *self.edge_splits.values()]
-        yield from (c.file for columns in groups for c in columns.values() if c.file)
+        entries = [c for columns in groups for c in columns.values()]
+        yield from (c.file for c in entries if c.file)
+        yield from (f for c in entries if c.hot for f in (c.hot.ids, *c.hot.rows))
         yield from (f for e in self.edges for f in (e.in_file, e.out_file) if f)
         for n in self.nodes.values():
             if n.id_map is not None:
@@ -173,6 +184,8 @@ def _columns_json(columns: dict[str, ColumnEntry]) -> dict[str, dict[str, Any]]:
             out[name]["names"] = c.names
         if c.unit is not None:
             out[name]["unit"] = c.unit
+        if c.hot is not None:
+            out[name]["hot"] = {"ids": c.hot.ids, "rows": c.hot.rows}
     return out
 
 
@@ -294,8 +307,22 @@ class _Checker:
             unit = c.get("unit")
             if unit is not None and not is_text(unit):
                 self.fail(f"{where}: column {name!r}: unit is not a name")
-            out[self.text(name, f"{where}: a column")] = ColumnEntry(c.get("file"), npy, names, unit)
+            hot = self.hot(c, f"{where}: column {name!r}: hot")
+            out[self.text(name, f"{where}: a column")] = ColumnEntry(c.get("file"), npy, names, unit, hot)
         return out
+
+    def hot(self, column: dict[str, Any], where: str) -> HotEntry | None:
+        d = column.get("hot")
+        if d is None:
+            return None
+        if not isinstance(d, dict) or not isinstance(d.get("rows"), list) or not d["rows"]:
+            self.fail(f'{where} is not an object with "ids" and a list of "rows"')
+        if "file" not in column:
+            self.fail(f"{where}: an adopted array, which its owner may change, cannot have a copy of rows")
+        self.inside(d.get("ids"), f"{where}: ids", ".gd")
+        for file in d["rows"]:
+            self.inside(file, f"{where}: rows", ".gd")
+        return HotEntry(d["ids"], d["rows"])
 
     def count(self, v: Any, what: str) -> int:
         if not isinstance(v, int) or isinstance(v, bool) or not 0 <= v < 1 << 62:

@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine
 from gz._base.arrays import first_outside
 from gz._base.files import Folder
+from gz._base.memory_plan import Share
 from gz.feature import FeatureStore
 from gz.manifest import FILE_NAME, ID_MAP_FILES, ColumnEntry, EdgeEntry
 from gz.store import Store, open_store
 
 Check = tuple[str, Callable[[], object]]
 _STEP = 1 << 20  # rows looked at at once, so that memory stays bounded
+_ROW_BYTES = 1 << 24  # compared at once
 
 
 def verify(path: str | os.PathLike[str]) -> Iterator[tuple[str, Exception | None]]:
@@ -81,6 +84,8 @@ def _store(store: Store) -> Iterator[Check]:
     for t, node in store.manifest.nodes.items():
         for name, column in node.columns.items():
             yield checked(column, partial(_codes, store.feature, name, t, column))
+            if column.hot is not None:
+                yield from _hot(store, column)
         for name, column in node.splits.items():
             yield checked(column, partial(_split, store, name, t))
         if node.id_map is not None:
@@ -92,9 +97,65 @@ def _store(store: Store) -> Iterator[Check]:
         yield from _topologies(store, edge)
         for name, column in edge.columns.items():
             yield checked(column, partial(_codes, store.edge_feature, name, edge.type, column))
+            if column.hot is not None:
+                yield from _hot(store, column)
     for split, columns in store.manifest.edge_splits.items():
         for key, column in columns.items():
             yield checked(column, partial(_edge_split, store, split, key, column))
+
+
+def _hot(store: Store, column: ColumnEntry) -> Iterator[Check]:
+    """The rows of a column that a store holds once more: each once, and those that the column has."""
+    assert column.hot is not None
+    files = column.hot.rows
+
+    def opened(file: str) -> FeatureStore:
+        with Folder(store.path).opened(file) as fd:
+            found = FeatureStore(os.path.join(store.path, file), 0, _share=Share(), _opened=fd)
+        stated = store.manifest.files.get(file)
+        if stated is not None and stated != found.version:
+            raise _engine.FormatError(f"{found.path}: is not the file that store.json names")
+        return found
+
+    def check_ids(file: str) -> None:
+        _file_of(store, file)
+        ids, total = opened(file), len(opened(column.file or ""))
+        if ids.dtype not in ("int32", "int64") or len(ids.shape) != 1:
+            raise _engine.FormatError(
+                f"{ids.path}: the rows that are hot must be a list of int32 or int64, not {ids.dtype} of "
+                f"shape {ids.shape}"
+            )
+        rows, seen = ids.get_tensor(), np.zeros(total, bool)
+        _check_range(rows, total, ids.path, "rows in the column")
+        for begin in range(0, len(rows), _STEP):
+            seen[rows[begin : begin + _STEP]] = True
+        if (named := int(seen.sum())) != len(rows):
+            raise _engine.FormatError(f"{ids.path}: names {named} rows in {len(rows)} places: one twice")
+        lying = sum(len(opened(f)) for f in files)
+        if lying != len(rows):
+            raise _engine.FormatError(
+                f"{ids.path}: names {len(rows)} rows, but {lying} lie in the files of rows"
+            )
+
+    def check_rows(file: str, before: list[str]) -> None:
+        _file_of(store, file)
+        hot, whole = opened(file), opened(column.file or "")
+        if (hot.dtype, hot.shape[1:]) != (whole.dtype, whole.shape[1:]):
+            raise _engine.FormatError(
+                f"{hot.path}: rows that are hot must have the dtype and shape of their column, {whole.dtype} "
+                f"{whole.shape[1:]}, not {hot.dtype} {hot.shape[1:]}"
+            )
+        ids, first = opened(column.hot.ids if column.hot else ""), sum(len(opened(f)) for f in before)
+        step = max(1, _ROW_BYTES // max(1, hot.nbytes // max(1, len(hot))))
+        for a in range(0, len(hot), step):
+            b = min(len(hot), a + step)
+            rows = ids.gather(np.arange(first + a, first + b)).astype(np.int64)
+            if hot.gather(np.arange(a, b)).tobytes() != whole.gather(rows).tobytes():
+                raise _engine.FormatError(f"{hot.path}: a row of {a} to {b} is not what the column has")
+
+    yield os.path.join(store.path, column.hot.ids), partial(check_ids, column.hot.ids)
+    for i, file in enumerate(files):
+        yield os.path.join(store.path, file), partial(check_rows, file, files[:i])
 
 
 def _topologies(store: Store, edge: EdgeEntry) -> Iterator[Check]:

@@ -32,7 +32,7 @@ ROOMS = {
     "ingest": ("gz._ingest",),
     "edit": ("gz.edit",),
     "store": ("gz.store",),
-    "tools": ("gz.convert", "gz.exporter", "gz.verify"),
+    "tools": ("gz.convert", "gz.exporter", "gz._hot", "gz.verify"),
     "partitioner": ("gz.partitioner",),
     "gz": ("gz",),
     "adapter": ("gz.adapter",),

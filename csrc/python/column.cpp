@@ -1,5 +1,6 @@
 // Topologies and features: columns in mapped files, or arrays in memory.
 #include "column/feature.h"
+#include "column/hot_rows.h"
 #include "column/verify.h"
 #include "python/bindings.h"
 #include "read/check.h"
@@ -191,6 +192,7 @@ nb::dict feature_stats(const Feature& f) {
   const RowSource::Stats s = f.source->stats();
   nb::dict d;
   d["mapped"] = s.mapped;
+  d["hot"] = s.near;
   d["hits"] = s.hits;
   d["misses"] = s.misses;
   d["reads"] = s.reads;
@@ -233,6 +235,13 @@ void bind_feature(nb::module_& m) {
       .def(
           "configure", [](const Feature& f, uint64_t cache, bool load) { f.source->configure(cache, load); },
           "cache"_a, "load"_a)
+      .def(
+          "use_hot",
+          [](const Feature& f, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers) {
+            f.source->use(std::make_shared<HotRows>(f, std::move(ids), std::move(tiers)));
+          },
+          "ids"_a, "tiers"_a,
+          "Files that hold rows which are read often, once more. Before the first gather.")
       .def("stats", &feature_stats)
       .def("resident_bytes",
            [](const Feature& f) {

@@ -67,46 +67,50 @@ void RowSource::gather(const int64_t* ids, size_t count, char* out) {
 }
 
 void RowSource::gather_cold(const int64_t* ids, size_t count, char* out) {
+  PooledArray<RowRequest> wanted(count);
+  if (near_) {
+    wanted.resize(near_->take(ids, count, out, wanted.data()));
+    taken_.fetch_add(count - wanted.size(), std::memory_order_relaxed);
+    mapped_.fetch_add(count - wanted.size(), std::memory_order_relaxed);
+  } else {
+    for (size_t i = 0; i < count; ++i) wanted[i] = {static_cast<uint64_t>(ids[i]), i};
+  }
   const std::shared_ptr<SharedCache> cache = residency_.may_load() ? nullptr : cache_.get();
   const auto slabs = cache ? cache->slabs() : nullptr;
   if (slabs)
-    gather_cached(ids, count, out, *cache, *slabs);
+    gather_cached(wanted, out, *cache, *slabs);
   else
-    gather_uncached(ids, count, out, cache.get());
+    gather_uncached(wanted, out, cache.get());
 }
 
 // What a background load has brought in already is copied, the rest is read.
-void RowSource::gather_uncached(const int64_t* ids, size_t count, char* out, SharedCache* cache) {
-  PooledArray<RowRequest> missed(count);
+void RowSource::gather_uncached(PooledArray<RowRequest>& wanted, char* out, SharedCache* cache) {
   const uint64_t loaded = residency_.loaded();
   size_t n = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto row = static_cast<uint64_t>(ids[i]);
-    if (first_ + (row + 1) * row_bytes_ <= loaded)
-      std::memcpy(out + i * row_bytes_, mapping_->data() + first_ + row * row_bytes_, row_bytes_);
+  for (const RowRequest r : wanted) {
+    if (first_ + (r.row + 1) * row_bytes_ <= loaded)
+      std::memcpy(out + r.place * row_bytes_, mapping_->data() + first_ + r.row * row_bytes_, row_bytes_);
     else
-      missed[n++] = {row, i};
+      wanted[n++] = r;
   }
-  missed.resize(n);
-  mapped_.fetch_add(count - n, std::memory_order_relaxed);
+  mapped_.fetch_add(wanted.size() - n, std::memory_order_relaxed);
+  wanted.resize(n);
   const uint64_t start = nanoseconds();
-  read(missed, out);
+  read(wanted, out);
   if (cache) cache->note(0, n, 0, nanoseconds() - start);
 }
 
 // Slab by slab, so that each lock is taken once and each table stays in the processor's cache.
-void RowSource::gather_cached(const int64_t* ids, size_t count, char* out, SharedCache& cache,
+void RowSource::gather_cached(const PooledArray<RowRequest>& wanted, char* out, SharedCache& cache,
                               const RowCache::Slabs& slabs) {
   const uint64_t start = nanoseconds();
+  const size_t count = wanted.size();
   std::vector<size_t> bounds(slabs.count() + 1, 0);
-  for (size_t i = 0; i < count; ++i) ++bounds[slabs.slab_of(static_cast<uint64_t>(ids[i])) + 1];
+  for (const RowRequest& r : wanted) ++bounds[slabs.slab_of(r.row) + 1];
   for (size_t s = 0; s < slabs.count(); ++s) bounds[s + 1] += bounds[s];
   PooledArray<RowRequest> requests(count);
   std::vector<size_t> at(bounds.begin(), bounds.end() - 1);
-  for (size_t i = 0; i < count; ++i) {
-    const auto row = static_cast<uint64_t>(ids[i]);
-    requests[at[slabs.slab_of(row)]++] = {row, i};
-  }
+  for (const RowRequest& r : wanted) requests[at[slabs.slab_of(r.row)]++] = r;
   std::vector<std::vector<RowRequest>> missed_of(slabs.count());
   const size_t grain = std::max<size_t>(1, slabs.count() / 64);
   parallel_for(slabs.count(), grain, [&](size_t begin, size_t end) {
@@ -147,6 +151,7 @@ RowSource::Stats RowSource::stats() const {
   const SharedCache::Stats c = cache ? cache->stats() : SharedCache::Stats{};
   const uint64_t waits = counts_.waits;
   return {.mapped = mapped_,
+          .near = taken_,
           .hits = hits_,
           .misses = misses_,
           .reads = counts_.reads,

@@ -13,6 +13,15 @@
 
 namespace gz {
 
+// Rows that lie nearer than in the file of a RowSource: a copy of those that are read most.
+class NearRows {
+ public:
+  virtual ~NearRows() = default;
+  // Copies those of the rows `ids`, which are below the number of rows, that are here: row ids[i] to the i-th
+  // of `out`. Puts the others into `rest`, which has room for all, and returns how many these are.
+  virtual size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) = 0;
+};
+
 class RowSource {
  public:
   RowSource(std::shared_ptr<Mapping> mapping, uint64_t first, uint64_t num_rows, size_t row_bytes);
@@ -22,11 +31,14 @@ class RowSource {
   // none. load: the file may be held in memory as a whole; then there is a cache only if that comes to
   // nothing.
   void configure(uint64_t cache, bool load);
+  // Before the first gather.
+  void use(std::shared_ptr<NearRows> near) { near_ = std::move(near); }
 
   void gather(const int64_t* ids, size_t count, char* out);
 
   struct Stats {
     uint64_t mapped;        // rows copied from the mapping
+    uint64_t near;          // of these, from a copy of the rows that are read most
     uint64_t hits, misses;  // rows found in the row cache, and read
     uint64_t reads, bytes_read;
     double queue_depth;  // mean of the reads in flight, per thread
@@ -38,8 +50,8 @@ class RowSource {
 
  private:
   void gather_cold(const int64_t* ids, size_t count, char* out);
-  void gather_uncached(const int64_t* ids, size_t count, char* out, SharedCache* cache);
-  void gather_cached(const int64_t* ids, size_t count, char* out, SharedCache& cache,
+  void gather_uncached(PooledArray<RowRequest>& wanted, char* out, SharedCache* cache);
+  void gather_cached(const PooledArray<RowRequest>& wanted, char* out, SharedCache& cache,
                      const RowCache::Slabs& slabs);
   void read(PooledArray<RowRequest>& requests, char* out);
 
@@ -47,11 +59,12 @@ class RowSource {
   uint64_t first_, num_rows_;
   size_t row_bytes_;
   Residency residency_;
+  std::shared_ptr<NearRows> near_;
 
   CacheUse cache_;
   std::unique_ptr<ReadFile> past_;  // under fork_mutex()
 
-  std::atomic<uint64_t> mapped_{0}, hits_{0}, misses_{0};
+  std::atomic<uint64_t> mapped_{0}, taken_{0}, hits_{0}, misses_{0};
   ReadCounts counts_;
 };
 

@@ -1,9 +1,10 @@
 """How much memory is free, and who gets it: which files are held as a whole, which columns have a row cache.
 
 Topology comes first, because every hop needs two dependent reads of it and it is small beside features; then
-columns, those with small rows before the others, as long as they fit. What does not fit is read with deep
-queues: columns through a row cache, topology through the page cache. How large a row cache is at any moment
-is up to the governor (csrc/memory). docs/design.md has the measurements.
+columns, those with small rows before the others, as long as they fit; then, of columns that do not, the rows
+that are read most, where a store has them in files of their own (gz.reorder). What does not fit is read with
+deep queues: columns through a row cache, topology through the page cache. How large a row cache is at any
+moment is up to the governor (csrc/memory). docs/design.md has the measurements.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from gz._base.sizes import amount, parse_memory
 # Of the free memory, what files that are held leave to the training script. They are page cache, which the
 # kernel takes back when the script needs more.
 _FOR_THE_SCRIPT = 0.35
+# Of what is left, for rows that are read most where the topology, which is read too, has no place as a whole.
+_BESIDE_TOPOLOGY = 0.4
 AUTO = (1 << 64) - 1  # as the size of a row cache: what the governor allows
 
 
@@ -42,6 +45,7 @@ class Part:
     key: Any
     bytes: int
     row_bytes: int = 0  # 0: a topology
+    hot_of: Any = None  # the key of the column of which it holds rows that are read most, once more
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,23 @@ def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dic
     """Divides the free memory (found out when not given) among `parts`. `cache`: bytes, or None for auto."""
     room = int((free_ram() if free is None else free) * (1 - _FOR_THE_SCRIPT)) - (cache or 0)
     held: set[Any] = set()
-    for part in sorted(parts, key=lambda p: p.row_bytes):
+    whole = [p for p in parts if p.hot_of is None]
+    for part in sorted(whole, key=lambda p: p.row_bytes):
         if part.bytes <= room:
             held.add(part.key)
             room -= part.bytes
-    columns = [p for p in parts if p.row_bytes]
+    if any(p.row_bytes == 0 and p.key not in held for p in parts):
+        room = int(room * _BESIDE_TOPOLOGY)
+    full: set[Any] = set()  # columns of which no more is held
+    for part in parts:
+        if part.hot_of is None or part.hot_of in held or part.hot_of in full:
+            continue
+        if part.bytes <= room:
+            held.add(part.key)
+            room -= part.bytes
+        else:
+            full.add(part.hot_of)
+    columns = [p for p in whole if p.row_bytes]
     caching = [p for p in columns if p.key not in held] or columns
     total = max(1, sum(p.bytes for p in caching))
     sizes = {p.key: AUTO if cache is None else cache * p.bytes // total for p in caching}

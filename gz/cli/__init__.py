@@ -22,6 +22,7 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz verify papers                                         is every byte right?
   gz add papers --features emb=emb.npy                     add a column
   gz rm papers --features emb                              remove one
+  gz reorder papers                                        hot rows in front
   gz export papers folder                                  to Parquet or .npy
   gz partition papers parts --parts 4                      for dgl.distributed
 

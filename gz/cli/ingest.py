@@ -114,6 +114,13 @@ def _arguments(p: argparse.ArgumentParser) -> None:
     add("--on-bad-line", choices=["error", "skip"], default="error")
     add("--dry-run", action="store_true", help="say in full how the input would be read, and write nothing")
     add("--adopt", action="store_true", help="use .npy features where they lie, without a copy")
+    add(
+        "--order",
+        choices=["plain", "hot"],
+        default="plain",
+        help="hot: then put the rows that training reads most in front, as `gz reorder OUT` does",
+    )
+    order_flags(p)
     memory_flags(p)
     add(
         "--overwrite",
@@ -127,6 +134,34 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         help="try even where the disk seems to have too little room",
     )
     common_flags(p)
+
+
+def order_flags(p: argparse.ArgumentParser) -> None:
+    """How `gz reorder` finds what training reads most."""
+    p.add_argument(
+        "--order-split",
+        default="train",
+        metavar="NAME",
+        help="the split that training starts from (default: %(default)s)",
+    )
+    p.add_argument(
+        "--fanouts",
+        type=_fanouts,
+        default=[15, 10, 5],
+        metavar="A,B",
+        help="as training samples, from the seeds outward (default: 15,10,5)",
+    )
+    p.add_argument(
+        "--share",
+        type=float,
+        default=0.125,
+        metavar="PART",
+        help="of the rows, the most that are put in front (default: %(default)s)",
+    )
+
+
+def _fanouts(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 _PASSED_ON = [
@@ -155,8 +190,23 @@ def _ingest(args: argparse.Namespace, out: Output) -> int:
     for name in _PASSED_ON:
         options[name] = getattr(args, name)
     report = gz.ingest(args.out, progress=out.progress, **options)
-    out.tell(report.as_json() | {"dry_run": args.dry_run})
+    told = report.as_json() | {"dry_run": args.dry_run}
+    out.tell(told)
     out.say("\n".join(plan_lines(report.plan, full=True)) if args.dry_run else str(report))
+    if args.order == "hot" and not args.dry_run:
+        told["in_front"] = gz.reorder(
+            args.out,
+            share=args.share,
+            seeds=args.order_split,
+            fanouts=args.fanouts,
+            memory=args.memory,
+            tmp=args.tmp,
+            progress=out.progress,
+            check_disk=args.check_disk,
+        )
+        out.tell(told)
+        for name, rows in told["in_front"].items():
+            out.say(f"{args.out}: {name}, {rows:,} rows in front")
     return 0
 
 

@@ -17,7 +17,7 @@ def register(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  gz partition papers parts --parts 4\n"
         "  gz partition papers parts --parts 4 --assignment part_of_node.npy\n"
-        "  gz add papers --feature emb=emb.npy --by parts\n\n"
+        "  gz add papers --features emb=emb.npy --by parts\n\n"
         "OUT/NAME.json is what dgl.distributed takes. A run that was stopped goes on\n"
         "when it is started again. Needs DGL.",
     )

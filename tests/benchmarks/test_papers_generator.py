@@ -121,3 +121,102 @@ def test_features_tell_something_and_neighbours_tell_more(made, papers):
     together = right((own + total) / (count + 1)[:, None])
     assert 0.2 < alone < 0.7
     assert together > alone + 0.1
+
+
+# ---- the profiles of skew.py: what a sampler reads of them is what is published of the real graphs ----
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("profile", "scale", "points"),
+    [
+        # The figures hardly move with the scale (docs/papers100m.md): one at 1 %, the others cheaper.
+        ("papers100m-directed", 0.01, 0.05),
+        ("papers100m-symmetric", 0.0025, 0.02),
+        ("friendster", 0.0025, 0.05),
+        ("igb", 0.0025, 0.05),
+    ],
+)
+def test_a_sampler_meets_the_published_skew(papers, tmp_path, profile, scale, points):
+    found, like = papers.curves(papers.Papers(scale, profile=profile), tmp_path / "store")
+    compared = 0
+    for kind in ("by_frequency", "by_degree", "sieve_first", "sieve_later"):
+        for share, value in getattr(like, kind).items():
+            assert found[kind][share] == pytest.approx(value, abs=points), (kind, share)
+            compared += 1
+    assert compared >= 2
+    if like.touched_below is not None:
+        assert 0.04 < found["touched"] < like.touched_below
+
+
+@pytest.mark.parametrize("profile", ["papers100m-directed", "papers100m-symmetric", "friendster", "igb"])
+def test_the_last_chunk_of_a_full_profile_is_made_alone(papers, profile):
+    full = papers.Papers(1.0, profile=profile)
+    src, dst = full.edge_chunk(full.num_edge_chunks - 1)
+    n, m = full.graph.num_nodes, full.graph.num_edges
+    assert len(src) == len(dst) == m - (full.num_edge_chunks - 1) * papers.EDGE_CHUNK
+    assert min(src.min(), dst.min()) >= 0
+    assert n * 0.9 < max(src.max(), dst.max()) < n
+
+
+def test_ids_of_a_profile_are_a_shuffle(papers):
+    """Every id once, there and back, and neighbouring places land far apart and without a pattern."""
+    import skew
+
+    for n in (1, 2, 3, 1000, 65_536, 65_537):
+        shuffle = skew.Shuffle(n, 5)
+        ids = shuffle(np.arange(n))
+        assert np.array_equal(np.sort(ids), np.arange(n))
+        assert np.array_equal(shuffle.inverse(ids), np.arange(n))
+    gaps = np.abs(np.diff(ids))
+    assert len(np.unique(gaps)) > n / 4
+    assert np.median(gaps) > n / 5
+
+
+def test_seeds_of_a_profile_lie_in_the_communities_that_have_labels(papers):
+    p = papers.Papers(0.002, profile="papers100m-directed")
+    ids = p.labelled
+    assert len(np.unique(ids)) == len(ids)
+    assert (p.skewed.ids.inverse(ids) < p.skewed.num_core).all()
+    counts = np.bincount(p.labels(ids), minlength=p.graph.num_classes)
+    assert counts.min() > 0
+    assert counts.max() < 3 * counts.mean()
+    src, dst = p.edge_chunk(0)
+    core = p.skewed.ids.inverse(dst) < p.skewed.num_core
+    same = p.labels(src[core]) == p.labels(dst[core])
+    assert same.mean() == pytest.approx(0.7, abs=0.02)
+
+
+def test_a_store_of_a_profile_is_the_same_every_time(papers, tmp_path):
+    p = papers.Papers(0.0005, profile="papers100m-symmetric")
+    for name in ("a", "b"):
+        papers.generate_store(tmp_path / name, p, "float16", "200MB", 2, quiet=True)
+    a, b = gz.open(tmp_path / "a"), gz.open(tmp_path / "b")
+    assert a.graph().version == b.graph().version
+    assert a.feature("x").version == b.feature("x").version
+    assert a.num_edges() > 1.9 * p.graph.num_edges
+    assert a.manifest.meta["profile"] == "papers100m-symmetric"
+
+
+def test_the_simulated_cache_is_sieve(papers):
+    """Against a plain queue, a row at a time, where a batch is a single row."""
+    import _curves
+
+    rng = np.random.default_rng(0)
+    rows = np.minimum(rng.zipf(1.3, 4000) - 1, 199)
+    sieve = _curves.Sieve(20, 200)
+    queue, marked, hand, misses = [], set(), 0, 0  # from old to new
+    for row in rows.tolist():
+        if row in queue:
+            marked.add(row)
+        else:
+            misses += 1
+            if len(queue) == 20:
+                while queue[hand] in marked:
+                    marked.discard(queue[hand])
+                    hand = (hand + 1) % 20
+                queue.pop(hand)
+                hand = hand if hand < 19 else 0
+            queue.append(row)
+    assert sum(sieve.misses(np.array([row])) for row in rows) == misses
+    assert 500 < misses < 3500

@@ -24,6 +24,7 @@ CALLS = {
     "verify": ("verify s", "verify missing"),
     "add": ("add s --features y=y.npy", "add s --features z=missing.npy"),
     "rm": ("rm s --features x", "rm s --features missing"),
+    "reorder": ("reorder s --undo", "reorder missing"),
     "export": ("export s out", "export missing out2"),
     "completion": ("completion bash", "info missing"),  # of its own it has wrong usage only
 }

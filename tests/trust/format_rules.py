@@ -46,6 +46,12 @@ def _columns(d: Any) -> None:
         names, unit = c.get("names"), c.get("unit")
         need(names is None or (isinstance(names, list) and all(map(_is_text, names))), "names")
         need(unit is None or _is_text(unit), "unit")
+        hot = c.get("hot")
+        if hot is not None:
+            need(isinstance(hot, dict) and isinstance(hot.get("rows"), list) and hot["rows"], "hot")
+            need("file" in c, "hot rows of a file of the store")
+            for file in (hot.get("ids"), *hot["rows"]):
+                _inside(file, ".gd")
 
 
 def check_manifest(d: Any) -> None:
@@ -164,7 +170,45 @@ class Store:
         except (Broken, OSError) as e:
             self.broken[os.path.relpath(self.root / name, self.root)] = str(e)
 
+    def _hot(self, c: dict[str, Any]) -> None:
+        """Rows of a column that lie in the store once more."""
+        parts: list[Feature] = []
+        for name in (c["file"], c["hot"]["ids"], *c["hot"]["rows"]):
+            try:
+                part = self._file(name, Feature)
+                self._meant(name, part)
+                part.check_data()
+                parts.append(part)
+            except (Broken, OSError) as e:
+                self.broken[os.path.relpath(self.root / name, self.root)] = str(e)
+        if len(parts) < 2 + len(c["hot"]["rows"]):
+            return  # said above
+        whole, ids, *tiers = parts
+        try:
+            need(ids.dtype in (5, 6) and len(ids.shape) == 1, "hot ids are a list of int32 or int64")
+            rows = ids.values()
+            need(((rows >= 0) & (rows < whole.shape[0])).all(), "hot rows are rows of the column")
+            need(len(set(rows.tolist())) == len(rows), "a row once")
+            need(sum(t.shape[0] for t in tiers) == len(rows), "as many hot rows as ids")
+        except Broken as e:
+            self.broken[c["hot"]["ids"]] = str(e)
+            return
+        at = 0
+        for name, tier in zip(c["hot"]["rows"], tiers, strict=True):
+            try:
+                need(
+                    tier.dtype == whole.dtype and tier.shape[1:] == whole.shape[1:], "rows like the column's"
+                )
+                named = rows[at : at + tier.shape[0]]
+                need(tier.values().tobytes() == whole.values()[named].tobytes(), "the rows of the column")
+            except Broken as e:
+                self.broken[name] = str(e)
+            at += tier.shape[0]
+
     def _check_files(self) -> None:
+        holders = [*self.json["nodes"].values(), *self.json["edges"]]
+        for c in (c for h in holders for c in h.get("columns", {}).values() if c.get("hot") is not None):
+            self._hot(c)
         for t, n in self.json["nodes"].items():
             rows = n["num_nodes"]
             for c in n.get("columns", {}).values():

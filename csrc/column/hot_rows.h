@@ -1,0 +1,79 @@
+// The rows of a column that are read most, once more, in files of their own that fit into memory.
+//
+// They lie in tiers, the most read rows in the first. A tier is read front to back by a background thread
+// when rows are first asked for, the next one when that is done, and is then copied from like any file in the
+// page cache: the kernel may take it back, and the governor knows of it (Residency). Rows of a tier that is
+// not in memory come from the column itself.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "column/feature.h"
+#include "read/residency.h"
+#include "read/row_source.h"
+
+namespace gz {
+
+// Which rows of a column are hot, and where: 0.25 bytes a row of the column and 4 a hot one.
+class HotIndex {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // The first `count` of `ids`, a column of distinct rows below num_rows, in the order in which these lie.
+  // Throws FormatError.
+  HotIndex(const Feature& ids, uint64_t count, uint64_t num_rows);
+
+  // The place of a row among the hot ones, or kNone.
+  uint32_t find(uint64_t row) const {
+    const Cell& c = cells_[row / 64];
+    const uint64_t bit = uint64_t{1} << (row % 64);
+    if (!(c.hot & bit)) return kNone;
+    return places_[c.before + static_cast<uint64_t>(__builtin_popcountll(c.hot & (bit - 1)))];
+  }
+  void prefetch(uint64_t row) const { __builtin_prefetch(&cells_[row / 64]); }
+
+ private:
+  struct Cell {  // of 64 rows
+    uint64_t hot = 0, before = 0;
+  };
+  std::vector<Cell> cells_;
+  std::vector<uint32_t> places_;
+};
+
+class HotRows : public NearRows {
+ public:
+  // `ids`: int32 or int64, the rows of `column` that lie in the tiers, one after the other. Throws
+  // FormatError where they do not go together.
+  HotRows(const Feature& column, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers);
+  ~HotRows() override;
+
+  size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) override;
+
+ private:
+  struct Tier {
+    std::shared_ptr<Feature> file;
+    std::unique_ptr<Residency> residency;
+    uint64_t begin;  // its first row's place
+  };
+  struct Ready {   // of a tier, now
+    uint64_t end;  // rows up to this place are in memory
+    const char* data;
+    uint64_t begin;
+  };
+  const HotIndex& index();
+  uint64_t in_memory(Tier& tier);
+  std::vector<Ready> ready();
+
+  const std::shared_ptr<Feature> ids_;
+  const uint64_t num_rows_;
+  const size_t row_bytes_;
+  std::vector<Tier> tiers_;
+  uint64_t count_ = 0;
+  std::atomic<const HotIndex*> index_{nullptr};  // made under fork_mutex()
+  std::atomic<uint64_t> looks_{0};
+};
+
+}  // namespace gz

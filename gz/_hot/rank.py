@@ -1,0 +1,97 @@
+"""Which rows training reads most: an epoch is sampled, or appearances in lists are counted, and the highest
+counts are taken. A count of 4 bytes a node, on the disk where that does not fit."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gz import _engine
+from gz._base.progress import Progress
+from gz._base.sizes import amount
+from gz.store import Store
+
+_BATCH = 1024
+_MOST_SEEDS = 1 << 21  # of more, so many by chance: they rank the rows as well
+_TOP = 1 << 16  # rows sampled more often than this rank alike
+_STEP = 1 << 22  # counts looked at at once
+
+Seeds = dict[str, NDArray[np.int64]]
+
+
+def counter(n: int, budget: int, folder: Path, stack: ExitStack) -> NDArray[np.uint32]:
+    """A number for each node; on the disk where memory has no room for them."""
+    if 4 * n <= budget // 2:
+        return np.zeros(n, np.uint32)
+    file = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115 - the stack closes it
+    file.truncate(4 * n)
+    return np.memmap(file, np.uint32, "r+", shape=(n,))
+
+
+def sampled(
+    store: Store, seeds: Seeds, fanouts: list[int], counts: dict[str, NDArray[np.uint32]], show: Progress
+) -> None:
+    """How often each node is read in an epoch."""
+    show.phase("sampling what is read most")
+    rng = np.random.default_rng(0)
+    total, done = sum(min(len(s), _MOST_SEEDS) for s in seeds.values()), 0
+    for of, ids in seeds.items():
+        some = rng.permutation(len(ids))[:_MOST_SEEDS]
+        for at in range(0, len(some), _BATCH):
+            batch = ids[np.sort(some[at : at + _BATCH])]
+            found = store.sample({of: batch}, fanouts, rng_seed=at)
+            for node_type, count in counts.items():
+                count[found.nodes[node_type]] += 1
+            done += len(batch)
+            show.update(done, total, " seeds")
+
+
+def degrees(store: Store, counts: dict[str, NDArray[np.uint32]], show: Progress) -> None:
+    """In how many lists each node stands."""
+    show.phase("counting who stands in most lists")
+    done, total = 0, store.num_edges()
+    for edge_type in store.edge_types:
+        if edge_type[0] not in counts:
+            continue
+        indices, limit = store.graph(edge_type).indices, store.num_nodes(edge_type[0])
+        for begin in range(0, len(indices), _STEP):
+            with _engine.PageGuard():
+                block = indices[begin : begin + _STEP].astype(np.int64)
+            if len(block) and not 0 <= block.min() <= block.max() < limit:
+                raise _engine.FormatError(f"{store.graph(edge_type).path}: is damaged; run `gz verify`")
+            np.add.at(counts[edge_type[0]], block, 1)
+            done += len(block)
+            show.update(done, total, " edges")
+
+
+def most_read(counts: NDArray[np.uint32], share: float, budget: int) -> NDArray[np.int64]:
+    """The rows with the highest counts, those first; of equal ones the lower id. None with a count of 0."""
+    steps = range(0, len(counts), _STEP)
+    blocks = (np.minimum(counts[a : a + _STEP], _TOP - 1) for a in steps)
+    histogram = sum((np.bincount(b, minlength=_TOP) for b in blocks), np.zeros(_TOP, np.int64))
+    histogram[0] = 0
+    most = min(int(share * len(counts)), int(histogram.sum()))
+    if 48 * most > budget:
+        raise ValueError(
+            f"to rank {most:,} rows takes {amount(48 * most)} of memory; allow more (memory=, --memory) or a "
+            "smaller share"
+        )
+    above = np.concatenate([np.cumsum(histogram[::-1])[::-1][1:], [0]])  # rows with a higher count
+    level = int(np.argmax(above < most)) if most else _TOP  # the lowest of which some are taken
+    ties = most - int(above[level]) if most else 0
+    parts, ranks = [], []
+    for a in steps if most else ():
+        block = np.minimum(counts[a : a + _STEP], _TOP - 1).astype(np.int64)
+        equal = np.flatnonzero(block == level)[:ties]
+        ties -= len(equal)
+        taken = np.sort(np.concatenate([np.flatnonzero(block > level), equal]))
+        parts.append(taken + a)
+        ranks.append(block[taken])
+    if not parts:
+        return np.zeros(0, np.int64)
+    ids, rank = np.concatenate(parts), np.concatenate(ranks)
+    return ids[np.argsort(-rank, kind="stable")]

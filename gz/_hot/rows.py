@@ -1,0 +1,106 @@
+"""Writes the rows that are read most in front: their ids, and the rows in tiers, in bounded memory. They
+become part of the column when all is on the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gz import _engine, edit
+from gz._base.arrays import numpy_dtype
+from gz._base.memory_plan import Share
+from gz._base.permute import permuted
+from gz._base.progress import Progress
+from gz._base.sizes import amount
+from gz.feature import FeatureStore
+from gz.store import Store
+
+_TIERS, _TIER_BYTES = 16, 64 << 20  # about so many, none smaller
+
+
+def write_in_front(
+    store: Store,
+    name: str,
+    t: str,
+    hot: NDArray[np.int64],
+    budget: int,
+    tmp: Path | None,
+    show: Progress,
+    check_disk: bool,
+) -> None:
+    column = store.feature(name, t)
+    if len(hot) == 0:
+        return edit.set_hot(store, name, t, column.version, None)
+    with edit.draft(store, name, t) as draft:
+        if check_disk:
+            _check_room(column, len(hot), draft.folder, tmp or draft.folder)
+        files = ["hot-ids.gd"]
+        ids = hot.astype(np.int32 if len(column) < 1 << 31 else np.int64)
+        writer = _engine.ColumnWriter(str(draft.folder / files[0]), ids.dtype.name, [])
+        writer.append(ids)
+        writer.finish()
+        show.phase(f"{name}: rows that are read most")
+        with tempfile.TemporaryDirectory(dir=tmp or draft.folder) as folder:
+            rows = _rows(column, hot, Path(folder), budget)
+            files += _tiers(rows, column, len(hot), draft.folder, show)
+        edit.set_hot(store, name, t, column.version, draft, files)
+    return None
+
+
+def _rows(column: FeatureStore, hot: NDArray[np.int64], folder: Path, budget: int) -> Iterator[NDArray[Any]]:
+    """Rows `hot`, in this order, piece by piece. The column is read through once, in order."""
+    plain = FeatureStore(column.path, 0, _share=Share())  # what passes through needs no row cache
+    row = np.dtype((numpy_dtype(column.dtype), column.shape[1:]))
+
+    def read(a: int, b: int) -> NDArray[Any]:
+        return plain.gather(np.arange(a, b))
+
+    return permuted(read, len(column), lambda a, b: hot[a:b], len(hot), row, folder, budget // 2)
+
+
+def _tiers(
+    rows: Iterator[NDArray[Any]], column: FeatureStore, count: int, folder: Path, show: Progress
+) -> list[str]:
+    """Writes the rows into files of a size each."""
+    width = column.nbytes // len(column)
+    size = max(-(-count // _TIERS), -(-_TIER_BYTES // width))
+    files: list[str] = []
+    done, writer, filled = 0, None, 0
+    for block in rows:
+        while len(block):
+            if writer is None:
+                files.append(f"hot-{len(files)}.gd")
+                path = str(folder / files[-1])
+                writer, filled = _engine.ColumnWriter(path, column.dtype, list(column.shape[1:])), 0
+            part, block = block[: size - filled], block[size - filled :]
+            writer.append(np.ascontiguousarray(part))
+            filled, done = filled + len(part), done + len(part)
+            show.update(done, count, " rows")
+            if filled == size:
+                writer.finish()
+                writer = None
+    if writer is not None:
+        writer.finish()
+    return files
+
+
+def _check_room(column: FeatureStore, count: int, folder: Path, tmp: Path) -> None:
+    width = column.nbytes // len(column)
+    for where, needed in ((folder, count * (width + 8)), (tmp, count * (width + 24))):
+        both = count * (2 * width + 32) if os.stat(folder).st_dev == os.stat(tmp).st_dev else needed
+        found = os.statvfs(where)
+        free = found.f_bavail * found.f_frsize
+        if both > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"needs about {amount(both)} here for {count:,} rows, but only {amount(free)} are free; make "
+                "room, give a smaller share (--share), or pass check_disk=False (--no-disk-check) to try",
+                str(where),
+            )

@@ -1,0 +1,167 @@
+// Rows that lie in front, without Python, for the sanitizers: against the bytes of the column, from several
+// threads, across a fork, and with lists of rows that break the rules.
+#include "column/hot_rows.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "checks.h"
+#include "file/writer.h"
+
+namespace {
+
+using namespace gz;
+
+constexpr uint64_t kRows = 3000;
+constexpr size_t kWidth = 160;
+constexpr uint64_t kHot = 500;
+
+std::string path_of(const std::string& name) {
+  return "/var/tmp/gz_hot_rows_test_" + std::to_string(getpid()) + "_" + name;
+}
+
+std::shared_ptr<Feature> written(const std::string& name, DType dtype, std::vector<uint64_t> row_shape,
+                                 const void* data, size_t bytes) {
+  const std::string path = path_of(name);
+  unlink(path.c_str());
+  ColumnWriter writer(path, dtype, std::move(row_shape));
+  writer.append(data, bytes);
+  writer.finish();
+  return Feature::open(path);
+}
+
+std::string rows_of(const std::vector<int32_t>& ids) {
+  std::string out;
+  for (int32_t id : ids) {
+    const auto row = gz_test::row_of(static_cast<uint64_t>(id), kWidth);
+    out.append(row.begin(), row.end());
+  }
+  return out;
+}
+
+std::vector<int32_t> hot_ids() {
+  std::vector<int32_t> ids;
+  for (uint64_t i = 0; i < kHot; ++i) ids.push_back(static_cast<int32_t>(i * 7 % kRows));
+  return ids;
+}
+
+struct Column {
+  std::shared_ptr<Feature> file;
+  explicit Column() {
+    std::vector<int32_t> all(kRows);
+    for (uint64_t i = 0; i < kRows; ++i) all[i] = static_cast<int32_t>(i);
+    const std::string rows = rows_of(all);
+    file = written("x.gd", DType::kUInt8, {kWidth}, rows.data(), rows.size());
+  }
+  ~Column() {
+    for (const char* name : {"x.gd", "ids.gd", "0.gd", "1.gd"}) unlink(path_of(name).c_str());
+  }
+  // In two tiers.
+  std::shared_ptr<HotRows> hot(const std::vector<int32_t>& ids, size_t first = 200) const {
+    auto list = written("ids.gd", DType::kInt32, {}, ids.data(), ids.size() * sizeof(int32_t));
+    const std::string rows = rows_of(hot_ids());
+    auto a = written("0.gd", DType::kUInt8, {kWidth}, rows.data(), first * kWidth);
+    auto b =
+        written("1.gd", DType::kUInt8, {kWidth}, rows.data() + first * kWidth, rows.size() - first * kWidth);
+    return std::make_shared<HotRows>(*file, std::move(list),
+                                     std::vector<std::shared_ptr<Feature>>{std::move(a), std::move(b)});
+  }
+};
+
+// Rows that were taken are right, those that were not are all in the rest, once; returns how many are.
+size_t taken(HotRows& hot, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<int64_t> ids(5000);
+  for (int64_t& id : ids) id = static_cast<int64_t>(rng.below(kRows));
+  std::vector<char> out(ids.size() * kWidth, 'x');
+  std::vector<RowRequest> rest(ids.size());
+  const size_t n = hot.take(ids.data(), ids.size(), out.data(), rest.data());
+  std::vector<char> left(ids.size(), 0);
+  for (size_t i = 0; i < n; ++i) {
+    CHECK(rest[i].row == static_cast<uint64_t>(ids[rest[i].place]));
+    CHECK(!left[rest[i].place]);
+    left[rest[i].place] = 1;
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto row = gz_test::row_of(static_cast<uint64_t>(ids[i]), kWidth);
+    CHECK(left[i] || std::memcmp(out.data() + i * kWidth, row.data(), kWidth) == 0);
+  }
+  return ids.size() - n;
+}
+
+void wait_until(const std::function<bool()>& holds) {
+  for (int i = 0; i < 60'000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(holds());
+}
+
+void test_threads_and_forks_take_the_rows_of_the_column() {
+  const Column column;
+  const auto hot = column.hot(hot_ids());
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < 5; ++i) taken(*hot, t * 100 + i);
+    });
+  for (std::thread& t : threads) t.join();
+  wait_until([&] { return taken(*hot, 7) > 5000 / 10; });  // a sixth of the rows are in front
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    taken(*hot, 11);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+template <class Call>
+bool is_format_error(Call&& call) {
+  try {
+    call();
+  } catch (const FormatError&) {
+    return true;
+  }
+  return false;
+}
+
+void test_lists_that_break_the_rules_are_refused() {
+  const Column column;
+  std::vector<int32_t> twice = hot_ids(), outside = hot_ids(), negative = hot_ids(), few = hot_ids();
+  twice[4] = twice[9];
+  outside[4] = kRows;
+  negative[4] = -1;
+  few.pop_back();
+  for (const auto& ids : {twice, outside, negative}) {
+    const auto list = written("ids.gd", DType::kInt32, {}, ids.data(), ids.size() * sizeof(int32_t));
+    CHECK(is_format_error([&] { HotIndex(*list, kHot, kRows); }));
+  }
+  CHECK(is_format_error([&] { column.hot(few); }));
+  const std::vector<int32_t> ids = hot_ids();
+  const auto list = written("ids.gd", DType::kInt32, {}, ids.data(), ids.size() * sizeof(int32_t));
+  const auto narrow = written("0.gd", DType::kUInt8, {kWidth / 2}, rows_of(ids).data(), kWidth);
+  CHECK(is_format_error([&] { HotRows(*column.file, list, {narrow}); }));
+  CHECK(is_format_error([&] { HotRows(*column.file, column.file, {}); }));
+  const HotIndex index(*list, kHot, kRows);
+  for (uint64_t i = 0; i < kHot; ++i) CHECK(index.find(static_cast<uint64_t>(ids[i])) == i);
+  CHECK(index.find(1) == HotIndex::kNone);
+}
+
+}  // namespace
+
+int main() {
+  set_num_threads(3);
+  test_lists_that_break_the_rules_are_refused();
+  test_threads_and_forks_take_the_rows_of_the_column();
+  std::puts("ok");
+}

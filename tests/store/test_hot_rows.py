@@ -1,0 +1,333 @@
+"""gz.reorder: the rows that training reads most lie in front, and nothing else about a store changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import forge
+import numpy as np
+import pytest
+from waits import PATIENCE
+
+import gz
+from gz._base import memory_plan
+from gz._base.memory_plan import AUTO, Part, Share, divide
+from gz._base.progress import Progress
+from gz._hot import rank, rows
+from gz.cli import main
+from gz.verify import verify
+
+N, E, WIDTH = 6000, 40_000, 64
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """(src, dst, x, seeds): few nodes stand in most lists."""
+    rng = np.random.default_rng(3)
+    src = rng.permutation(N)[(rng.random(E) ** 4 * N).astype(np.int64)]
+    return src, rng.integers(0, N, E), rng.standard_normal((N, WIDTH)).astype(np.float32), np.arange(0, N, 10)
+
+
+@pytest.fixture
+def store(graph, tmp_path) -> Path:
+    src, dst, x, seeds = graph
+    y = np.arange(N)
+    gz.ingest(tmp_path / "s", edges=(src, dst), features={"x": x, "y": y}, splits={"train": seeds})
+    return tmp_path / "s"
+
+
+def entry(store: Path) -> dict:
+    return json.loads((store / "store.json").read_text())["nodes"]["node"]["columns"]["x"]
+
+
+def files(store: Path) -> set[str]:
+    return {str(p.relative_to(store)) for p in store.rglob("*") if p.is_file() and p.name != ".lock"}
+
+
+def in_front(store: Path) -> np.ndarray:
+    return gz.FeatureStore(store / entry(store)["hot"]["ids"]).get_tensor()
+
+
+def evict(path: Path) -> None:
+    with open(path, "rb") as f:
+        os.fsync(f.fileno())
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def cold(store: Path, monkeypatch, free: int) -> gz.FeatureStore:
+    """Column x where `free` bytes are said to be free, and none of it in memory."""
+    monkeypatch.setattr(memory_plan, "free_ram", lambda: free)
+    column = gz.open(store, cache=0).feature("x")
+    evict(store / "nodes/node/x.gd")
+    if column._file.resident_bytes() > column.nbytes // 2:
+        pytest.skip(f"{store} keeps files in memory")
+    return column
+
+
+# ---- which rows ----
+
+
+def test_rows_in_front_are_those_that_are_sampled_most(graph, store, monkeypatch):
+    """Each seed a batch, all neighbours: numpy counts in how many batches a node is."""
+    src, dst, _, seeds = graph
+    monkeypatch.setattr(rank, "_BATCH", 1)
+    assert gz.reorder(store, share=0.05, fanouts=[-1]) == {"node/x": N // 20}
+    pairs = np.unique(np.stack([src, dst])[:, np.isin(dst, seeds) & (src != dst)], axis=1)
+    count = np.bincount(pairs[0], minlength=N) + np.bincount(seeds, minlength=N)
+    assert in_front(store).tolist() == np.lexsort((np.arange(N), -count))[: N // 20].tolist()
+
+
+@pytest.mark.parametrize("seeds", [None, np.zeros(0, np.int64)])
+def test_without_seeds_they_are_those_that_stand_in_most_lists(graph, store, seeds):
+    assert gz.reorder(store, share=0.1, seeds=seeds) == {"node/x": N // 10}
+    count = np.bincount(graph[0], minlength=N)
+    assert in_front(store).tolist() == np.lexsort((np.arange(N), -count))[: N // 10].tolist()
+
+
+def test_no_row_is_in_front_that_was_never_sampled(graph, store):
+    found = gz.reorder(store, share=1.0, fanouts=[2], seeds=np.array([7, 8]))
+    nodes = gz.open(store).graph().sample([7, 8], [-1]).nodes
+    assert found["node/x"] <= 6
+    assert set(in_front(store).tolist()) <= set(nodes.tolist())
+
+
+def test_counts_that_do_not_fit_into_memory_give_the_same(store, tmp_path):
+    gz.reorder(store, seeds=None)
+    first = in_front(store).copy()
+    counts = rank.counter(N, 1 << 10, tmp_path, stack := ExitStack())
+    with stack:
+        assert isinstance(counts, np.memmap)
+        rank.degrees(gz.open(store), {"node": counts}, Progress(False))
+        assert rank.most_read(counts, 0.125, 1 << 30).tolist() == first.tolist()
+
+
+def test_several_node_types_each_have_their_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 500, 3000), rng.integers(0, 300, 3000)
+    x = {t: rng.random((n, 40), dtype=np.float32) for t, n in (("a", 500), ("b", 300))}
+    nodes = {t: {"features": {"x": values}} for t, values in x.items()}
+    nodes["b"]["splits"] = {"train": np.arange(50)}
+    gz.ingest(
+        tmp_path / "s", spec={"nodes": nodes, "edges": {("a", "to", "b"): (a, b), ("b", "back", "a"): (b, a)}}
+    )
+    assert set(gz.reorder(tmp_path / "s", share=0.2)) == {"a/x", "b/x"}
+    assert gz.reorder(tmp_path / "s", "x", "b", share=0.1) == {"b/x": 30}
+    with pytest.raises(ValueError, match="say which"):
+        gz.reorder(tmp_path / "s", "x")
+    assert [e for _, e in verify(tmp_path / "s") if e is not None] == []
+
+
+# ---- reading ----
+
+
+def test_rows_that_memory_has_no_place_for_come_from_in_front(graph, store, monkeypatch):
+    x = graph[2]
+    gz.reorder(store, share=0.2)
+    column = cold(store, monkeypatch, x.nbytes)  # room for 65 % of it: not for all, but for what is in front
+    assert len(column._hot) == 2
+    front, end = in_front(store), time.monotonic() + PATIENCE
+    while column.stats()["hot"] < len(front):  # they are read in the background
+        assert time.monotonic() < end
+        ids = np.random.default_rng().integers(0, N, 3000)
+        np.testing.assert_array_equal(column.gather(ids), x[ids])
+        evict(store / "nodes/node/x.gd")
+    np.testing.assert_array_equal(column.gather(front), x[front])
+    assert len(front) <= column.stats()["hot"] <= column.stats()["mapped"]
+    again = pickle.loads(pickle.dumps(column))
+    assert len(again._hot) == 2
+    np.testing.assert_array_equal(again.gather(front), x[front])
+    with pytest.raises(IndexError):
+        column.gather([N])
+
+
+def test_tiers_are_used_from_the_first_as_far_as_they_fit(graph, store, monkeypatch):
+    monkeypatch.setattr(rows, "_TIER_BYTES", 1)
+    gz.reorder(store, share=0.5, seeds=None)
+    sizes = [len(gz.FeatureStore(store / f)) for f in entry(store)["hot"]["rows"]]
+    assert len(sizes) == 16
+    assert sum(sizes) == len(in_front(store))
+    topology = (store / "edges/node__to__node/in.gl").stat().st_size
+    room = topology + N * 8 + 4096 + 5 * (sizes[0] * WIDTH * 4 + 4096)
+    column = cold(store, monkeypatch, int((room + 5000) / 0.65))
+    assert len(column._hot) == 1 + 5
+    ids, x = np.arange(N), graph[2]
+    for _ in range(5):
+        np.testing.assert_array_equal(column.gather(ids), x)
+        evict(store / "nodes/node/x.gd")
+
+
+def test_what_is_in_front_is_held_after_whole_files_and_never_beside_its_column():
+    parts = [Part("g", 100), Part("x", 1000, 512), Part("x0", 50, 512, "x"), Part("x1", 50, 512, "x")]
+    parts.append(Part("x2", 50, 512, "x"))
+    shares = divide(parts, None, int(230 / 0.65) + 1)
+    assert {k for k, s in shares.items() if s.held} == {"g", "x0", "x1"}
+    assert shares["x"] == Share(False, AUTO)
+    shares = divide(parts, None, int(1120 / 0.65) + 1)
+    assert {k for k, s in shares.items() if s.held} == {"g", "x"}
+    shares = divide(parts, None, int(90 / 0.65) + 1)  # the topology is read, too: most of it is for that
+    assert {k for k, s in shares.items() if s.held} == set()
+
+
+# ---- what stays ----
+
+
+def test_ids_tensors_exports_and_checks_stay_what_they_were(graph, store, tmp_path):
+    x = graph[2]
+    before = (store / "nodes/node/x.gd").read_bytes()
+    gz.reorder(store)
+    assert (store / "nodes/node/x.gd").read_bytes() == before
+    s = gz.open(store)
+    np.testing.assert_array_equal(s.feature("x").get_tensor(), x)
+    assert [e for _, e in verify(store) if e is not None] == []
+    gz.export(store, tmp_path / "out", "npy")
+    np.testing.assert_array_equal(np.load(next((tmp_path / "out").rglob("x.npy"))), x)
+    gz.ingest(tmp_path / "s", edges=graph[:2], features={"x": x}, overwrite=True)  # its files are known
+    assert "hot" not in entry(store)
+
+
+def test_undone_replaced_and_removed_columns_leave_nothing_behind(graph, store):
+    plain = files(store)
+    gz.reorder(store)
+    gz.reorder(store, share=0.01)  # again: the old ones go
+    assert len(files(store) - plain) == 2
+    assert gz.reorder(store, undo=True) == {"node/x": 0}
+    assert files(store) == plain
+    gz.reorder(store)
+    gz.add(store, {"x": graph[2] + 1}, replace=True)
+    assert "hot" not in entry(store)
+    assert len(files(store)) == len(plain)
+    gz.reorder(store)
+    gz.open(store).remove_feature("x")
+    assert files(store) < plain
+
+
+def test_a_failure_leaves_the_store_as_it_was(store, monkeypatch):
+    before, text = files(store), (store / "store.json").read_text()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(rows, "_tiers", full)
+    with pytest.raises(OSError, match="No space"):
+        gz.reorder(store)
+    assert files(store) == before
+    assert (store / "store.json").read_text() == text
+
+
+def test_a_column_that_is_replaced_meanwhile_is_not_given_rows_of_the_old_one(graph, store, monkeypatch):
+    tiers = rows._tiers
+
+    def slow(*args):
+        done = tiers(*args)
+        gz.add(store, {"x": graph[2] * 2}, replace=True)
+        return done
+
+    monkeypatch.setattr(rows, "_tiers", slow)
+    with pytest.raises(OSError, match="was replaced while its rows were read"):
+        gz.reorder(store)
+    assert "hot" not in entry(store)
+    np.testing.assert_array_equal(gz.open(store).feature("x").get_tensor(), graph[2] * 2)
+
+
+def test_what_cannot_gain_from_it_is_said_to(store, tmp_path):
+    with pytest.raises(ValueError, match="less than 128 bytes"):
+        gz.reorder(store, "y")
+    with pytest.raises(KeyError, match="no column 'z'"):
+        gz.reorder(store, "z")
+    with pytest.raises(KeyError, match="no split 'valid'"):
+        gz.reorder(store, seeds="valid")
+    for share in (0, -1, 2, "a", True):
+        with pytest.raises(ValueError, match="share="):
+            gz.reorder(store, share=share)
+    np.save(tmp_path / "far.npy", np.zeros((N, 64)))
+    gz.add(store, {"far": tmp_path / "far.npy"}, adopt=True)
+    with pytest.raises(ValueError, match="adopted"):
+        gz.reorder(store, "far")
+    with pytest.raises(ValueError, match="allow more"):
+        rank.most_read(np.ones(N, np.uint32), 1.0, 100)
+
+
+def test_a_disk_without_room_is_an_error_before_anything_is_written(store, monkeypatch):
+    before = files(store)
+
+    class Full:
+        f_bavail, f_frsize = 1, 4096
+
+    monkeypatch.setattr(rows.os, "statvfs", lambda _: Full)
+    with pytest.raises(OSError, match="smaller share"):
+        gz.reorder(store)
+    assert files(store) == before
+    assert gz.reorder(store, check_disk=False)["node/x"] > 0
+
+
+# ---- damage ----
+
+
+def rewrite(path: Path, array: np.ndarray) -> None:
+    path.unlink()
+    writer = gz._engine.ColumnWriter(str(path), array.dtype.name, list(array.shape[1:]))
+    writer.append(np.ascontiguousarray(array))
+    writer.finish()
+
+
+@pytest.mark.parametrize(
+    ("which", "change", "says"),
+    [
+        ("ids", lambda a: np.concatenate([a[1:], a[1:2]]), "one twice"),
+        ("ids", lambda a: np.concatenate([[N], a[1:]]).astype(np.int32), f"is {N}, but there are {N}"),
+        ("ids", lambda a: a[:-1], "lie in the files"),
+        ("ids", lambda a: a.astype(np.float32), "list of int32 or int64"),
+        ("rows", lambda a: a + 1, "is not what the column has"),
+        ("rows", lambda a: a.astype(np.float64), "the dtype and shape of their column"),
+    ],
+)
+def test_verify_finds_rows_in_front_that_are_not_those_of_the_column(store, which, change, says):
+    gz.reorder(store)
+    file = entry(store)["hot"][which]
+    path = store / (file if which == "ids" else file[0])
+    rewrite(path, change(gz.FeatureStore(path).get_tensor().copy()))
+    forge.edit_json(store, lambda d: d.pop("files"))
+    found = {os.path.relpath(name, store): str(e) for name, e in verify(store) if e is not None}
+    assert says in found[str(path.relative_to(store))]
+
+
+def test_a_damaged_list_of_rows_is_an_error_and_never_a_wrong_row(graph, store, monkeypatch):
+    gz.reorder(store, share=0.2)
+    path = store / entry(store)["hot"]["ids"]
+    ids = gz.FeatureStore(path).get_tensor().copy()
+    ids[3] = ids[4]
+    rewrite(path, ids)
+    forge.edit_json(store, lambda d: d.pop("files"))
+    column = cold(store, monkeypatch, graph[2].nbytes)
+
+    def read_until_it_is_used() -> None:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            column.gather(np.arange(N))
+            evict(store / "nodes/node/x.gd")
+
+    with pytest.raises(gz.FormatError, match="twice"):
+        read_until_it_is_used()
+
+
+# ---- the command ----
+
+
+def test_the_commands(graph, tmp_path, capsys):
+    src, dst, x, seeds = graph
+    np.save(tmp_path / "e.npy", np.stack([src, dst]))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "t.npy", seeds)
+    given = [f"--edges={tmp_path}/e.npy", f"--features=x={tmp_path}/x.npy", f"--split=train={tmp_path}/t.npy"]
+    assert main(["ingest", str(tmp_path / "s"), *given, "--order", "hot", "--share", "0.01"]) == 0
+    assert f"node/x, {N // 100} rows in front" in capsys.readouterr().out
+    assert main(["reorder", str(tmp_path / "s"), "--fanouts", "3,2", "--share", "0.02", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == {"node/x": N // 50}
+    assert main(["reorder", str(tmp_path / "s"), "--undo"]) == 0
+    assert main(["reorder", str(tmp_path / "s"), "--fanouts", "a"]) == 2
+    assert "hot" not in entry(tmp_path / "s")

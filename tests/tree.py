@@ -24,6 +24,8 @@ FOLDERS = (
 ROOMS = {
     "engine": ("gz._engine",),
     "base": ("gz._base",),
+    "watch": ("gz._watch",),
+    "report": ("gz._report",),
     "parts": ("gz.manifest", "gz.feature", "gz.graph", "gz.id_map", "gz.files", "gz.output"),
     "read": ("gz._ingest.read",),
     "plan": ("gz._ingest.plan",),
@@ -34,6 +36,7 @@ ROOMS = {
     "store": ("gz.store",),
     "tools": ("gz.convert", "gz.exporter", "gz._export_files", "gz.verify"),
     "gz": ("gz",),
+    "measure": ("gz._measure",),
     "adapter": ("gz.adapter",),
     "cli": ("gz.cli", "gz.__main__"),
     "gz_pyg": ("gz_pyg",),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import gz
-from gz.cli import edit, ingest, show
+from gz.cli import bench, doctor, edit, ingest, show
 from gz.cli.output import Output, UsageError, common_flags
 
 _DESCRIPTION = """\
@@ -23,6 +23,8 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz add papers --feature emb=emb.npy                      add a column
   gz rm papers --feature emb                               remove one
   gz export papers folder                                  to Parquet or .npy
+  gz doctor papers                                         how fast will it be here?
+  gz bench papers --html bench.html                        how fast is it?
 
 Then, in Python:
   gz.open("papers"), gz_pyg.load("papers"), gz_dgl.load("papers")"""
@@ -85,6 +87,6 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=f"gz {gz.__version__}")
     common_flags(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for module in (ingest, show, edit):
+    for module in (ingest, show, edit, doctor, bench):
         module.register(commands)
     return whole

@@ -46,7 +46,7 @@ def of_bench(found: dict[str, Any]) -> str:
     shown = [
         ("store on disk", amount(found["store"]["bytes"])),
         ("most memory of its own", amount(max((peak(p["samples"], "anonymous") for p in own), default=0))),
-        *([(f"{p['task']}, warm", f"{p['warm']['batches_per_second']:.3g} batches/s") for p in own]),
+        *((f"batches/s, {p['task']}, warm", f"{p['warm']['batches_per_second']:.3g}") for p in own),
     ]
     parts = [tiles(shown), section("Measured", _bench_table(phases), *_skipped(found["skipped"]))]
     if loading:
@@ -122,7 +122,7 @@ def _degree_figure(edge_type: str, degrees: dict[str, Any]) -> str:
 
 
 def _bench_table(phases: Sequence[dict[str, Any]]) -> str:
-    head = ("", "", "cold, batches/s", "warm, batches/s", "missed, warm", "read, cold", "own memory")
+    head = ("what", "by", "cold, batches/s", "warm, batches/s", "missed, warm", "read, cold", "memory")
     rows = []
     for p in phases:
         missed = p["warm"].get("miss_rate")

@@ -20,7 +20,7 @@ table{border-collapse:collapse;width:100%;font-size:14px;margin:8px 0}
 th,td{text-align:left;vertical-align:top;padding:5px 12px 5px 0;border-bottom:1px solid var(--grid)}
 td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th{font-weight:600}
-td:first-child{overflow-wrap:anywhere}
+th{vertical-align:bottom}
 .facts td:first-child{color:var(--soft);width:34%}
 .facts td{overflow-wrap:anywhere}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:16px 0}

@@ -50,9 +50,10 @@ def lines(
     most = max([*values, level.value if level else 0.0], default=0.0)
     unit, x_unit = fitting(units, most), fitting(x_units, 0.0)
     last = max((x for s in series for x, _ in s.points), default=0.0)
-    frame = _Frame(ticks(last / x_unit.scale, 8), ticks(most / unit.scale), _legend_rows([s.name for s in series]))
+    names = [s.name for s in series] if len(series) > 1 else []  # one line is what the axis says
+    frame = _Frame(ticks(last / x_unit.scale, 8), ticks(most / unit.scale), _legend_rows(names))
     parts = [frame.grid(f"{x_name} ({x_unit.name})", f"{what} ({unit.name})")]
-    parts.append(_legend([s.name for s in series]))
+    parts.append(_legend(names))
     if level:
         parts.append(frame.level(level.name, level.value / unit.scale))
     ends: list[float] = []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import gz
-from gz.cli import bench, doctor, edit, ingest, show
+from gz.cli import bench, demo, doctor, edit, ingest, show
 from gz.cli.output import Output, UsageError, common_flags
 
 _DESCRIPTION = """\
@@ -87,6 +87,6 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=f"gz {gz.__version__}")
     common_flags(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for module in (ingest, show, edit, doctor, bench):
+    for module in (ingest, show, edit, doctor, bench, demo):
         module.register(commands)
     return whole

@@ -31,7 +31,9 @@ def _sample(spec: phase.Spec) -> Any:
     check_fits(3 * 8 * (graph.num_nodes + graph.num_edges), "the graph for DGL", "it is left out")
     indptr = torch.from_numpy(np.array(graph.indptr, np.int64))
     indices = torch.from_numpy(np.array(graph.indices, np.int64))
-    in_memory = dgl.graph(("csc", (indptr, indices, torch.empty(0, dtype=torch.int64))), num_nodes=len(indptr) - 1)
+    in_memory = dgl.graph(
+        ("csc", (indptr, indices, torch.empty(0, dtype=torch.int64))), num_nodes=len(indptr) - 1
+    )
     # DGL lists fanouts from the outermost hop inwards. Its fused sampler returns fewer nodes.
     sampler = dgl.dataloading.NeighborSampler(list(spec.fanouts)[::-1], fused=False)
 

@@ -1,1 +1,1 @@
-"""What a store costs to train from: described, predicted (gz doctor), measured (gz bench), shown (gz demo)."""
+"""Training from a store: described, predicted (gz doctor), measured (gz bench), shown (gz demo)."""

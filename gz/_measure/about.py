@@ -44,7 +44,13 @@ def size_of(store: Store, file: str) -> int:
 def _column(store: Store, name: str, t: Any) -> dict[str, Any]:
     column = store.feature(name, t)
     of = t if isinstance(t, str) else " ".join(t)
-    return {"name": name, "of": of, "dtype": column.dtype, "shape": list(column.shape), "bytes": column.nbytes}
+    return {
+        "name": name,
+        "of": of,
+        "dtype": column.dtype,
+        "shape": list(column.shape),
+        "bytes": column.nbytes,
+    }
 
 
 def degrees(graph: Graph) -> dict[str, Any]:

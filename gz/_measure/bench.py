@@ -1,6 +1,6 @@
 """gz bench: sampling, gathering and loading, cold and warm, beside the peers that are installed.
 
-Everything runs in a process of its own, one after the other: what one holds, or breaks, is not the next one's.
+Everything runs in a process of its own, one after the other: what one holds or breaks is its own.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ class Contestant:
 
 CONTESTANTS = (
     Contestant("sampling", "gz", "gz._measure.child", "sample"),
-    Contestant("sampling", "pyg-lib, in memory", "gz_pyg._tools.peers", "sample pyg-lib", ("torch", "pyg_lib")),
+    Contestant(
+        "sampling", "pyg-lib, in memory", "gz_pyg._tools.peers", "sample pyg-lib", ("torch", "pyg_lib")
+    ),
     Contestant("sampling", "DGL, in memory", "gz_dgl._peer", "sample dgl", ("torch", "dgl")),
     Contestant("gathering", "gz", "gz._measure.child", "gather"),
-    Contestant("gathering", "torch on np.memmap", "gz_pyg._tools.peers", "gather torch", ("torch", "torch_geometric")),
-    Contestant("loading", "gz_pyg.NeighborLoader", "gz_pyg._tools.load", "load", ("torch", "torch_geometric")),
+    Contestant(
+        "gathering", "torch on np.memmap", "gz_pyg._tools.peers", "gather torch", ("torch", "torch_geometric")
+    ),
+    Contestant(
+        "loading", "gz_pyg.NeighborLoader", "gz_pyg._tools.load", "load", ("torch", "torch_geometric")
+    ),
 )
 
 
@@ -54,12 +60,15 @@ class Options:
 
 def run(path: str, options: Options, scratch: str, say: Callable[[str], None]) -> dict[str, Any]:
     """All that was found, for JSON and for the report. `scratch`: a folder for records."""
-    work = Workload(open_store(path, options.cache), options.request)  # what is wrong is said before anything runs
+    work = Workload(
+        open_store(path, options.cache), options.request
+    )  # what is wrong is said before anything runs
     asked = work.describe()
-    largest = max((f.path for f in [*work.columns.values(), *work.graphs.values()]), key=os.path.getsize)
+    largest = work.largest_file
     del work  # it holds the files open, and mapped pages stay in memory
     versions = software.versions()
-    phases, skipped = [], []
+    phases: list[dict[str, Any]] = []
+    skipped: list[dict[str, Any]] = []
     for c in CONTESTANTS:
         if not options.peers and c.who not in ("gz", "gz_pyg.NeighborLoader"):
             continue

@@ -36,7 +36,9 @@ class Limit:
             folder = _make_group(size)
         except OSError as e:
             why = e.strerror or str(e)
-            return cls(size, None, f"no cgroup can be made here ({why}): memory of the process's own is watched")
+            return cls(
+                size, None, f"no cgroup can be made here ({why}): memory of the process's own is watched"
+            )
         return cls(size, folder, "a cgroup: the kernel counts page cache, too, and kills")
 
     def wrapped(self, command: Sequence[str]) -> list[str]:
@@ -109,8 +111,8 @@ class Ran:
 def run(
     command: Sequence[str], limit: Limit, out: str, each: Callable[[float, float], None], env: dict[str, str]
 ) -> Ran:
-    """Runs it to its end. `out`: a file for its stdout and stderr; `each` is called with the seconds that have
-    passed and its memory, several times a second."""
+    """Runs it to its end. `out`: a file for its stdout and stderr; `each` is called some times a second with
+    the seconds that have passed and its memory."""
     ran, start = Ran(), time.monotonic()
     with open(out, "w", encoding="utf-8") as sink:
         process = subprocess.Popen(limit.wrapped(command), stdout=sink, stderr=subprocess.STDOUT, env=env)

@@ -78,15 +78,16 @@ def demonstrate(options: Options, say: Callable[[str], None], live: Callable[[st
 def prepare(options: Options) -> str:
     """The folder to work in. One that an interrupted demo left is used again; any other is left alone."""
     folder = os.path.abspath(options.folder)
-    if os.path.lexists(folder):
-        if not os.path.isfile(os.path.join(folder, _MARK)):
-            raise FileExistsError(17, "exists and is not of gz demo; name another with --dir", folder)
+    if os.path.lexists(folder) and not os.path.isfile(os.path.join(folder, _MARK)):
+        raise FileExistsError(17, "exists and is not of gz demo; name another with --dir", folder)
     needed = int(options.size * 1.4) + 500_000_000 * (options.size > 10**8)
     above = folder if os.path.isdir(folder) else os.path.dirname(folder)
     free = shutil.disk_usage(above).free + (_bytes_below(folder) if os.path.isdir(folder) else 0)
     if free < needed:
         raise OSError(
-            28, f"{amount(needed)} of disk are needed and {amount(free)} are free; give --dir or a smaller --size", above
+            28,
+            f"{amount(needed)} of disk are needed, {amount(free)} are free; give --dir or a smaller --size",
+            above,
         )
     os.makedirs(folder, exist_ok=True)
     return folder
@@ -112,7 +113,7 @@ def _generate(options: Options, folder: str, say: Callable[[str], None]) -> tupl
     )
     with open(mark, "w", encoding="utf-8") as f:
         json.dump(wanted, f)
-    say(f"graph       {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features} float32 features")
+    say(f"graph       {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features} features")
     say(f"files       {amount(_bytes_below(store))} in {store}")
     return graph, store
 
@@ -132,7 +133,16 @@ def _bytes_below(folder: str) -> int:
 def _train(
     data: str, options: Options, limit: Limit, folder: str, store: str, live: Callable[[str], None]
 ) -> Ran:
-    command = [sys.executable, "-m", "gz_pyg._tools.train", store, "--data", data, "--seconds", f"{options.seconds:g}"]
+    command = [
+        sys.executable,
+        "-m",
+        "gz_pyg._tools.train",
+        store,
+        "--data",
+        data,
+        "--seconds",
+        f"{options.seconds:g}",
+    ]
     if limit.folder is None:
         # The governor sees the machine's memory, not the watched limit: a row cache of a quarter of it.
         command += ["--cache", str(options.limit // 4)]
@@ -168,7 +178,7 @@ def _last(folder: str, data: str) -> dict[str, Any]:
 
 def _told(ran: Ran, result: dict[str, Any]) -> str:
     if ran.killed:
-        return f"   KILLED after {ran.seconds:.0f} s for want of memory; {amount(ran.peak)} of its own were seen last"
+        return f"   KILLED after {ran.seconds:.0f} s for want of memory, last seen with {amount(ran.peak)}"
     if ran.code != 0:
         reason = next((line for line in reversed(ran.lines) if line.strip()), "")
         return f"   FAILED after {ran.seconds:.0f} s: {reason.strip()[:300]}"
@@ -178,7 +188,7 @@ def _told(ran: Ran, result: dict[str, Any]) -> str:
     return (
         f"   done: {result['batches']:,} batches in {result['seconds']:.0f} s, "
         f"{result['batches'] / result['seconds']:.1f} batches/s{missed}; "
-        f"test accuracy {result['accuracy']:.3f} of {CLASSES} classes; peak memory of its own {amount(ran.peak)}"
+        f"test accuracy {result['accuracy']:.3f} of {CLASSES} classes; peak memory {amount(ran.peak)}"
     )
 
 
@@ -186,7 +196,11 @@ def picture(found: Found) -> str:
     """Memory over time of both, as a file of its own."""
     killed = found.memory.killed
     drawn = [
-        Series("graph in files (gz)", found.files.memory, "trains to the end" if found.files.code == 0 else "failed"),
+        Series(
+            "graph in files (gz)",
+            found.files.memory,
+            "trains to the end" if found.files.code == 0 else "failed",
+        ),
         Series("graph in memory (PyG)", found.memory.memory, "killed" if killed else "ends"),
     ]
     level = Level(f"limit {amount(found.limit.bytes)}; files {amount(found.store_bytes)}", found.limit.bytes)

@@ -18,8 +18,8 @@ _NOISE = 4.0  # of a feature, around a centroid of deviation 1: a node alone say
 
 @dataclass(frozen=True)
 class DemoGraph:
-    """Node i belongs to community i % CLASSES, which is its label. Members of low rank are sources of far more
-    edges than others; ranks are spread over the ids, so that hot rows do not lie side by side."""
+    """Node i belongs to community i % CLASSES, which is its label. Members of low rank are sources of far
+    more edges than others; ranks are spread over the ids, so that hot rows do not lie side by side."""
 
     num_nodes: int
     num_edges: int

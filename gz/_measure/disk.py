@@ -45,9 +45,21 @@ def measure(path: str, seconds: float, say: Say = lambda _: None) -> dict[str, A
         rate = (_by_ring if by_ring else _by_threads)(path, block, depth, used, seconds / len(plan))
         in_flight = depth * used
         found.append(
-            {"size": block, "in_flight": in_flight, "per_second": rate, "latency": in_flight / rate if rate else None}
+            {
+                "size": block,
+                "in_flight": in_flight,
+                "per_second": rate,
+                "latency": in_flight / rate if rate else None,
+            }
         )
-    return {"file": path, "file_bytes": size, "by": io.path, "why": io.why, "seconds": seconds, "reads": found}
+    return {
+        "file": path,
+        "file_bytes": size,
+        "by": io.path,
+        "why": io.why,
+        "seconds": seconds,
+        "reads": found,
+    }
 
 
 def best(measured: dict[str, Any], size: int = BLOCK) -> float:
@@ -104,7 +116,9 @@ def scratch_file(folder: str) -> Iterator[str]:
     """A file of random bytes to measure where there is no store yet; it goes when this ends."""
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     if free < 4 * _SCRATCH:
-        raise OSError(28, f"{free / 1e9:.1f} GB are free, {4 * _SCRATCH / 1e9:.1f} GB are wanted to measure", folder)
+        raise OSError(
+            28, f"{free / 1e9:.1f} GB are free, {4 * _SCRATCH / 1e9:.1f} GB are wanted to measure", folder
+        )
     block = np.random.default_rng(0).bytes(4 << 20)
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".gz-doctor-") as f:
         for _ in range(_SCRATCH // len(block)):

@@ -82,7 +82,9 @@ class Speeds:
 def try_out(work: Workload, seconds: float) -> Stream:
     """Samples batches for so long; the first ones bring in what was not in memory."""
     parts: dict[str, Asked] = defaultdict(lambda: Asked(Followed(_MOST_BATCHES)))
-    times, nodes, edges = [], [], []
+    times: list[float] = []
+    nodes: list[int] = []
+    edges: list[int] = []
     start = time.monotonic()
     while len(times) < _MOST_BATCHES:
         if len(times) >= _LEAST_BATCHES and time.monotonic() - start > seconds:
@@ -96,7 +98,9 @@ def try_out(work: Workload, seconds: float) -> Stream:
         for part in work.parts(sample):
             _note(parts[part.file], work, part)
     late = times[len(times) // 2 :]
-    return Stream(len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.median(late)), dict(parts))
+    return Stream(
+        len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.median(late)), dict(parts)
+    )
 
 
 def _note(asked: Asked, work: Workload, part: FilePart) -> None:
@@ -114,7 +118,9 @@ def copy_seconds(column: FeatureStore, rows: int) -> float:
     """What it takes to gather so many rows of a column that lie in memory: tried on its beginning."""
     row_bytes = max(1, column._file.row_bytes)
     known = max(1, min(len(column), int(min(_TRIED, _engine.free_memory() // 8)) // row_bytes))
-    with open(column.path, "rb", buffering=0) as f:  # into the page cache, where a gather may have gone past it
+    with open(
+        column.path, "rb", buffering=0
+    ) as f:  # into the page cache, where a gather may have gone past it
         left = column._file.offset + known * row_bytes
         while left > 0 and (got := len(f.read(min(left, 4 << 20)))):
             left -= got
@@ -144,7 +150,11 @@ class Room:
 
     def cache_of(self, work: Workload, file: str) -> int:
         """A column's share: by its size, among those that have a row cache."""
-        sharing = [c.nbytes for f, c in work.columns.items() if f not in self.held and c._file.row_bytes >= _SMALL_ROW]
+        sharing = [
+            c.nbytes
+            for f, c in work.columns.items()
+            if f not in self.held and c._file.row_bytes >= _SMALL_ROW
+        ]
         return self.cache * work.columns[file].nbytes // max(1, sum(sharing))
 
     def pages_of(self, work: Workload, stream: Stream, file: str) -> int:

@@ -1,4 +1,4 @@
-"""How many rows a cache of a given size misses, from a stream of batches: SIEVE, simulated on a part of the ids.
+"""How many rows a cache of a given size misses in a stream of batches: SIEVE, simulated on a part of the ids.
 
 The engine's row cache is SIEVE (csrc/cache). Of the ids only those are followed whose hash falls below a
 threshold, in a cache smaller by the same factor ("SHARDS", Waldspurger et al. 2015): the share of misses is
@@ -15,7 +15,7 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Sieve:
-    """Who is in the cache. A queue of slots; `hand` looks for one that was not asked for since it last came by."""
+    """Who is in the cache. `hand` goes along a queue of slots for one not asked for since it last came by."""
 
     def __init__(self, size: int):
         self._size = size

@@ -47,7 +47,8 @@ class Workload:
         self.graphs = {t: store.graph(t) for t in store.edge_types}
         self.columns: dict[str, FeatureStore] = {}
         self._column_types: dict[str, Any] = {}
-        for t in [*store.node_types, *store.edge_types]:
+        types: list[Any] = [*store.node_types, *store.edge_types]
+        for t in types:
             names = store.node_columns(t) if isinstance(t, str) else store.edge_columns(t)
             for name in names:
                 column = store.feature(name, t)
@@ -56,6 +57,12 @@ class Workload:
 
     def name_of(self, file: Graph | FeatureStore) -> str:
         return os.path.relpath(file.path, self.store.path)
+
+    @property
+    def largest_file(self) -> str:
+        """The path of it."""
+        paths = [c.path for c in self.columns.values()] + [g.path for g in self.graphs.values()]
+        return max(paths, key=os.path.getsize)
 
     def describe(self) -> dict[str, Any]:
         r = self.request
@@ -78,7 +85,11 @@ class Workload:
         count = min(self.request.batch_size, self.num_seeds)
         # Drawn with a few to spare and made distinct: a permutation would be O(nodes).
         drawn = rng.integers(0, self.num_seeds, count + count // 8 + 16)
-        chosen = np.unique(drawn)[:count] if self.num_seeds > 8 * count else rng.permutation(self.num_seeds)[:count]
+        chosen = (
+            np.unique(drawn)[:count]
+            if self.num_seeds > 8 * count
+            else rng.permutation(self.num_seeds)[:count]
+        )
         rng.shuffle(chosen)
         return self.store.split(self.split, self.seed_type)[chosen] if self.split else chosen
 

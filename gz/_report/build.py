@@ -14,7 +14,9 @@ from gz._report.svg import Level, Series, bars, lines
 from gz._report.units import BATCH_RATE, BYTE_RATE, BYTES, LATENCY, PERCENT, PLAIN, short
 
 
-def of_run(about: dict[str, Any], samples: list[dict[str, Any]], logs: list[dict[str, Any]], ended: bool) -> str:
+def of_run(
+    about: dict[str, Any], samples: list[dict[str, Any]], logs: list[dict[str, Any]], ended: bool
+) -> str:
     """A page about a run that gz_pyg.monitor recorded."""
     name = about.get("name") or "a run"
     rates = smooth_rates(samples)
@@ -33,7 +35,9 @@ def of_run(about: dict[str, Any], samples: list[dict[str, Any]], logs: list[dict
         parts.append(paragraph("The record has no end: the run was killed, or still goes on."))
     parts.append(section("How it went", *_plots({"": samples}, {"": rates}, about), *_log_plots(logs)))
     parts.append(section("What was run", facts(_run_facts(about))))
-    parts.append(section("Where", facts(_place_facts(about.get("machine"), about.get("storage"), about.get("store")))))
+    parts.append(
+        section("Where", facts(_place_facts(about.get("machine"), about.get("storage"), about.get("store"))))
+    )
     return page(f"gz: {name}", _when(about.get("started")), parts)
 
 
@@ -78,17 +82,35 @@ def _plots(
     memory = [s for s in memory if any(y for _, y in s.points)]
     limit = (about.get("machine") or {}).get("limit")
     store = (about.get("store") or {}).get("bytes")
-    level = Level(f"limit {amount(limit)}", limit) if limit else Level(f"store {amount(store)}", store) if store else None
+    level = (
+        Level(f"limit {amount(limit)}", limit)
+        if limit
+        else Level(f"store {amount(store)}", store)
+        if store
+        else None
+    )
     caption = (
-        "Pages of files can be dropped by the kernel at any time; what counts is the process's own. The row cache is "
-        "a part of it, and can be taken back, too."
+        "Pages of files can be dropped by the kernel at any time; what counts is the process's own. The row "
+        "cache is a part of it, and can be taken back, too."
     )
     found = [figure("Memory", lines(memory, BYTES, what="memory", level=level), caption)]
     charts = (
         ("Batches", "batches_per_second", BATCH_RATE, "rate", ""),
-        ("Rows that were not in memory", "miss_rate", PERCENT, "missed rows", "Of the rows asked for, the share read."),
+        (
+            "Rows that were not in memory",
+            "miss_rate",
+            PERCENT,
+            "missed rows",
+            "Of the rows asked for, the share read.",
+        ),
         ("Reading", "bytes_per_second", BYTE_RATE, "read", ""),
-        ("Latency of a read", "read_latency", LATENCY, "latency", "With many in flight: from its start to its end."),
+        (
+            "Latency of a read",
+            "read_latency",
+            LATENCY,
+            "latency",
+            "With many in flight: from its start to its end.",
+        ),
     )
     for title, key, units, what, caption in charts:
         drawn = [Series(name or what, over_time(r, key)) for name, r in rates.items()]
@@ -98,10 +120,14 @@ def _plots(
 
 
 def _log_plots(logs: Sequence[dict[str, Any]]) -> list[str]:
-    names = dict.fromkeys(k for log in logs for k, v in log.items() if k != "t" and isinstance(v, int | float))
+    names = dict.fromkeys(
+        k for log in logs for k, v in log.items() if k != "t" and isinstance(v, int | float)
+    )
     found = []
     for name in list(names)[:8]:
-        drawn = [Series(name, [(log["t"], log[name]) for log in logs if isinstance(log.get(name), int | float)])]
+        drawn = [
+            Series(name, [(log["t"], log[name]) for log in logs if isinstance(log.get(name), int | float)])
+        ]
         if min(y for _, y in drawn[0].points if y is not None) >= 0:
             found.append(figure(name, lines(drawn, PLAIN, what=name)))
     return found
@@ -110,12 +136,21 @@ def _log_plots(logs: Sequence[dict[str, Any]]) -> list[str]:
 def _degree_figure(edge_type: str, degrees: dict[str, Any]) -> str:
     counts = degrees["counts"]
     names = ["0", *(short(2**i) for i in range(len(counts) - 1))]
-    seen = "" if degrees["looked_at"] == degrees["nodes"] else f" {degrees['looked_at']:,} of them were looked at."
+    seen = (
+        ""
+        if degrees["looked_at"] == degrees["nodes"]
+        else f" {degrees['looked_at']:,} of them were looked at."
+    )
     caption = (
-        f"{degrees['nodes']:,} nodes, {degrees['average']:.1f} neighbours on average, {degrees['largest']:,} at most."
+        f"{degrees['nodes']:,} nodes, {degrees['average']:.1f} neighbours on average, at most "
+        f"{degrees['largest']:,}."
         f"{seen} A bar holds the nodes from its number of neighbours up to the next."
     )
-    return figure(f"Degrees: {edge_type}", bars(counts, names, what="nodes (count)", x_name="neighbours (count)"), caption)
+    return figure(
+        f"Degrees: {edge_type}",
+        bars(counts, names, what="nodes (count)", x_name="neighbours (count)"),
+        caption,
+    )
 
 
 # ---- tables ----
@@ -157,7 +192,9 @@ def _disk_table(disk: dict[str, Any]) -> str:
         )
         for r in disk["reads"]
     ]
-    return table(("random reads of", "in flight", "reads/s", "bytes/s", "latency"), rows, numbers=(1, 2, 3, 4))
+    return table(
+        ("random reads of", "in flight", "reads/s", "bytes/s", "latency"), rows, numbers=(1, 2, 3, 4)
+    )
 
 
 def _run_facts(about: dict[str, Any]) -> list[tuple[str, str]]:
@@ -192,7 +229,9 @@ def _place_facts(
     if store:
         nodes = sum(store["nodes"].values())
         edges = sum(e["num_edges"] for e in store["edges"])
-        rows.append(("data", f"{nodes:,} nodes, {edges:,} edges, {amount(store['bytes'])} at {store['path']}"))
+        rows.append(
+            ("data", f"{nodes:,} nodes, {edges:,} edges, {amount(store['bytes'])} at {store['path']}")
+        )
         rows += [(f["file"], f"{amount(f['bytes'])}; {f['plan']}") for f in store["files"]]
     if storage:
         kind = {True: ", rotates", False: ", does not rotate", None: ""}[storage["rotates"]]

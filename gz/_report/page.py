@@ -18,7 +18,8 @@ p{margin:8px 0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px;margin:8px 0}
 th,td{text-align:left;vertical-align:top;padding:5px 12px 5px 0;border-bottom:1px solid var(--grid)}
-td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td.number,th.number{text-align:right}
+td.number{font-variant-numeric:tabular-nums;white-space:nowrap}
 th{font-weight:600}
 th{vertical-align:bottom}
 .facts td:first-child{color:var(--soft);width:34%}
@@ -43,7 +44,9 @@ def page(title: str, subtitle: str, body: Iterable[str]) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<h1>{escape(title)}</h1>\n<p class="soft">{escape(subtitle)}</p>\n' + "\n".join(body) + "\n</body>\n</html>\n"
+        f'<h1>{escape(title)}</h1>\n<p class="soft">{escape(subtitle)}</p>\n'
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
     )
 
 
@@ -61,7 +64,9 @@ def listed(texts: Sequence[str]) -> str:
 
 def tiles(values: Sequence[tuple[str, str]]) -> str:
     """(name, value) pairs as large figures."""
-    shown = (f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values)
+    shown = (
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in values
+    )
     return f'<div class="tiles">{"".join(shown)}</div>'
 
 
@@ -75,7 +80,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[
     """`numbers`: which columns are set to the right."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
-        kind = (f' class="number"' if i in numbers else "" for i in range(len(row)))
+        kind = (' class="number"' if i in numbers else "" for i in range(len(row)))
         return "".join(f"<{tag}{k}>{escape(cell)}</{tag}>" for k, cell in zip(kind, row, strict=True))
 
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)

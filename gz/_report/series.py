@@ -24,7 +24,8 @@ def smooth_rates(samples: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(samples) < 2:
         return []
     window = max(_WINDOW, (samples[-1]["t"] - samples[0]["t"]) / 200)
-    found, then = [], samples[0]
+    found: list[dict[str, Any]] = []
+    then = samples[0]
     for now in samples[1:]:
         passed = now["t"] - then["t"]
         if passed >= window or (now is samples[-1] and not found and passed > 0):

@@ -1,4 +1,4 @@
-"""Charts as SVG: lines over time, and bars. Colours are CSS variables, so a page, or `standalone`, decides."""
+"""Charts as SVG: lines over time, and bars. Colours are CSS variables, which a page or `standalone` sets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ _LETTER = 6.6  # width of a letter at 12 px, a generous mean
 _LINE = 18
 
 # Blue, orange, green, purple: told apart by most eyes, on white and on near-black.
-COLOURS = {"light": ("#1f6feb", "#c2410c", "#15803d", "#7e22ce"), "dark": ("#6cb0ff", "#ff9a5c", "#5fd38d", "#d2a8ff")}
-INK = {"light": ("#1b1f24", "#667085", "#e3e6ea", "#ffffff"), "dark": ("#e6e8eb", "#9aa4b2", "#2c323a", "#14171b")}
+COLOURS = {
+    "light": ("#1f6feb", "#c2410c", "#15803d", "#7e22ce"),
+    "dark": ("#6cb0ff", "#ff9a5c", "#5fd38d", "#d2a8ff"),
+}
+INK = {
+    "light": ("#1b1f24", "#667085", "#e3e6ea", "#ffffff"),
+    "dark": ("#e6e8eb", "#9aa4b2", "#2c323a", "#14171b"),
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def lines(
         scaled = [(x / x_unit.scale, None if y is None else y / unit.scale) for x, y in s.points]
         parts.append(frame.line(scaled, number))
         if s.end and any(y is not None for _, y in scaled):
-            parts.append(frame.end_mark([(x, y) for x, y in scaled if y is not None][-1], s.end, number, ends))
+            parts.append(frame.end_mark(scaled, s.end, number, ends))
     label = f"{what} over {x_name}: " + ", ".join(s.name for s in series)
     return _svg(label, parts, frame.height)
 
@@ -161,7 +167,9 @@ class _Frame:
     def _names(self, x_name: str, y_name: str) -> str:
         middle = (_LEFT + WIDTH - _RIGHT) / 2
         height = (self.top + self.bottom) / 2
-        turned = f'<text class="axis" text-anchor="middle" transform="translate(14 {height:.0f}) rotate(-90)">'
+        turned = (
+            f'<text class="axis" text-anchor="middle" transform="translate(14 {height:.0f}) rotate(-90)">'
+        )
         return _text(middle, self.bottom + 36, x_name, "axis", "middle") + f"{turned}{escape(y_name)}</text>"
 
     def line(self, points: Sequence[tuple[float, float | None]], number: int) -> str:
@@ -177,14 +185,21 @@ class _Frame:
         line = f'<line class="level" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         return line + _text(WIDTH - _RIGHT - 4, y - 6, name, "axis", "end")
 
-    def end_mark(self, at: tuple[float, float], text: str, number: int, taken: list[float]) -> str:
-        """A dot and a text at the end of a line; `taken`: heights of those that stand already."""
+    def end_mark(
+        self, points: Sequence[tuple[float, float | None]], text: str, number: int, taken: list[float]
+    ) -> str:
+        """A dot and a text at the end of a line, below all of it; `taken`: heights of other such texts."""
+        at = [(u, v) for u, v in points if v is not None][-1]
         x, y = self.x(at[0]), self.y(at[1])
-        below = y + 18 if y - 10 < self.top + 20 else y - 10  # the limit's name stands at the top
+        width = len(text) * _LETTER
+        anchor = "end" if x + width + 8 > WIDTH - _RIGHT else "start"
+        passed = [
+            self.y(v) for u, v in points if v is not None and anchor == "end" and self.x(u) > x - width - 12
+        ]
+        below = max([y, *passed]) + 18
         while any(abs(below - t) < 15 for t in taken):
             below += 15
         taken.append(below)
-        anchor = "end" if x + len(text) * _LETTER > WIDTH - _RIGHT else "start"
         shift = -8 if anchor == "end" else 8
         return f'<circle class="f{number % 4}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' + _text(
             x + shift, below, text, f"f{number % 4}", anchor
@@ -211,7 +226,9 @@ def _legend(names: Sequence[str]) -> str:
     parts = []
     for number, (name, (row, x)) in enumerate(zip(names, _legend_places(names), strict=True)):
         y = 16 + row * _LINE
-        parts.append(f'<line class="line s{number % 4}" x1="{x:.0f}" x2="{x + 16:.0f}" y1="{y - 4}" y2="{y - 4}"/>')
+        parts.append(
+            f'<line class="line s{number % 4}" x1="{x:.0f}" x2="{x + 16:.0f}" y1="{y - 4}" y2="{y - 4}"/>'
+        )
         parts.append(_text(x + 22, y, name, "name", "start"))
     return "".join(parts)
 

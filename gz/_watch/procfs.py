@@ -6,7 +6,7 @@ import os
 
 
 def text(path: str, root: str = "/") -> str | None:
-    """All of a small file. `root` stands before the path: a folder with files of the same names, for tests."""
+    """All of a small file. `root` stands before the path: a folder with the same names, for tests."""
     try:
         with open(os.path.join(root, path.lstrip("/")), encoding="utf-8", errors="replace") as f:
             return f.read()

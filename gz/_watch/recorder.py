@@ -152,7 +152,7 @@ def _read_line(record: Record | None, line: str, where: str) -> Record:
     if record is None:
         if kind != "run" or value.get("version") != VERSION:
             raise ValueError(
-                f"{where}: is not the beginning of a run's record of version {VERSION}, which gz_pyg.monitor writes"
+                f"{where}: is not the beginning of a run's record of version {VERSION} (gz_pyg.monitor)"
             )
         return Record(value)
     if kind in ("sample", "log") and not isinstance(value.get("t"), int | float):

@@ -10,17 +10,29 @@ import sys
 import tempfile
 from typing import Any
 
-_PACKAGES = ("gz", "numpy", "pyarrow", "torch", "torch_geometric", "dgl", "pyg_lib", "torch_sparse", "pytorch-lightning")
+_PACKAGES = (
+    "gz",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "torch_geometric",
+    "dgl",
+    "pyg_lib",
+    "torch_sparse",
+    "pytorch-lightning",
+)
 _TRIES = {
     "PyG": """
 import numpy, gz, gz_pyg
-gz.ingest("s", edges=(numpy.array([0, 1, 2]), numpy.array([1, 2, 0])), features={"x": numpy.eye(3, dtype="float32")})
+ring = numpy.array([0, 1, 2]), numpy.array([1, 2, 0])
+gz.ingest("s", edges=ring, features={"x": numpy.eye(3, dtype="float32")})
 batch = next(iter(gz_pyg.NeighborLoader("s", num_neighbors=[2], batch_size=3)))
 assert batch.x.shape == (3, 3)
 """,
     "DGL": """
 import numpy, gz, gz_dgl, dgl
-gz.ingest("s", edges=(numpy.array([0, 1, 2]), numpy.array([1, 2, 0])), features={"x": numpy.eye(3, dtype="float32")})
+ring = numpy.array([0, 1, 2]), numpy.array([1, 2, 0])
+gz.ingest("s", edges=ring, features={"x": numpy.eye(3, dtype="float32")})
 assert gz_dgl.load("s").num_nodes() == 3
 """,
 }

@@ -9,7 +9,19 @@ from typing import Any, NamedTuple
 
 from gz._watch import procfs
 
-NETWORK = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs", "afs", "virtiofs")
+NETWORK = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "fuse.sshfs",
+    "afs",
+    "virtiofs",
+)
 IN_MEMORY = ("tmpfs", "ramfs")
 _BLOCK = 4096
 
@@ -51,7 +63,9 @@ def mount_of(path: str, device: int, root: str = "/") -> Mount | None:
         if "-" not in words or len(words) < words.index("-") + 3:
             continue
         after = words.index("-")
-        found = Mount(words[2], _unescaped(words[4]), words[5], words[after + 1], _unescaped(words[after + 2]))
+        found = Mount(
+            words[2], _unescaped(words[4]), words[5], words[after + 1], _unescaped(words[after + 2])
+        )
         leads = path == found.point or path.startswith(found.point.rstrip("/") + "/")
         if leads and (best is None or (len(found.point), order) > best[:2]):
             best = (len(found.point), order, found)

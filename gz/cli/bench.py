@@ -21,15 +21,22 @@ def register(commands: Any) -> None:
     bench = commands.add_parser(
         "bench",
         help="measure sampling, gathering and loading on your data",
-        epilog="examples:\n  gz bench papers\n  gz bench papers --cache 4GB --html bench.html --save bench.json\n\n"
+        epilog="examples:\n  gz bench papers\n"
+        "  gz bench papers --cache 4GB --html bench.html --save bench.json\n\n"
         "Cold, then warm, each in a process of its own, beside the peers that are\n"
         "installed: some two minutes. Writes nothing but --html and --save.",
         formatter_class=raw,
     )
     bench.add_argument("store", metavar="STORE")
-    bench.add_argument("--cache", default="auto", metavar="SIZE", help="of the row cache (default: %(default)s)")
     bench.add_argument(
-        "--seconds", type=float, default=5.0, metavar="S", help="for each, cold and warm (default: %(default)s)"
+        "--cache", default="auto", metavar="SIZE", help="of the row cache (default: %(default)s)"
+    )
+    bench.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="for each, cold and warm (default: %(default)s)",
     )
     bench.add_argument("--no-peers", action="store_true", help="gz alone")
     bench.add_argument("--html", metavar="FILE", help="write a report with plots")
@@ -103,11 +110,12 @@ def _lines(found: dict[str, Any], args: argparse.Namespace) -> list[str]:
         f"{'':<11} {'':<24} {'cold':>9} {'warm':>9} {'missed':>8} {'memory':>9}",
     ]
     for p in found["phases"]:
-        missed = p["warm"].get("miss_rate")
+        rate = p["warm"].get("miss_rate")
+        missed = "-" if rate is None else f"{100 * rate:.1f} %"
         memory = max((s.get("anonymous") or 0 for s in p["samples"]), default=0)
         lines.append(
             f"{p['task']:<11} {p['who']:<24} {p['cold']['batches_per_second']:>9.3g} "
-            f"{p['warm']['batches_per_second']:>9.3g} {'-' if missed is None else f'{100 * missed:.1f} %':>8} "
+            f"{p['warm']['batches_per_second']:>9.3g} {missed:>8} "
             f"{amount(memory):>9}"
         )
     lines.append("batches/s; rows missed when warm; most memory of the process's own")

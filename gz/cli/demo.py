@@ -62,7 +62,7 @@ def _demo(args: argparse.Namespace, out: Output) -> int:
     )
     ratio = found.store_bytes / found.limit.bytes
     out.say(
-        f"\n{amount(found.store_bytes)} of files, {amount(found.limit.bytes)} of memory: {ratio:.1f} times as much. "
+        f"\n{amount(found.store_bytes)} of files are {ratio:.1f} times {amount(found.limit.bytes)} of memory. "
         f"Picture: {args.picture}. {time.monotonic() - begun:.0f} s in all."
     )
     if files.code != 0:

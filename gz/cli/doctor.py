@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,7 +40,11 @@ def register(commands: Any) -> None:
     parser.add_argument("store", metavar="STORE", nargs="?", help="a store to predict for")
     parser.add_argument("--dir", default=".", help="the disk to measure where no store is given")
     parser.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S", help="how long to read (default: %(default)s; 0: not)"
+        "--seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="how long to read (default: %(default)s; 0: not)",
     )
     parser.add_argument(
         "--script",
@@ -93,8 +96,7 @@ def _file_to_read(work: Workload | None, folder: str) -> Iterator[str]:
         with disk.scratch_file(folder) as file:
             yield file
         return
-    files = [*work.columns.values(), *work.graphs.values()]
-    yield max((f.path for f in files), key=os.path.getsize)
+    yield work.largest_file
 
 
 def _prediction(
@@ -138,13 +140,14 @@ def _machine_lines(found: dict[str, Any]) -> list[str]:
         f"CPU         {m['cpu']}, {m['cores']} cores, load {m['load']:.1f}",
         f"memory      {amount(m['ram'] or 0)}, {amount(m['free'])} free; cgroup limit: {limit}",
         f"swap        {amount(m['swap'] or 0)}; /dev/shm {amount((m['shm'] or {}).get('size', 0))}",
-        f"kernel      {m['kernel']}, {m['architecture']}; huge pages: {m['huge_pages']}; overcommit: {m['overcommit']}",
+        f"kernel      {m['kernel']}, {m['architecture']}; huge pages: {m['huge_pages']}; "
+        f"overcommit: {m['overcommit']}",
         f"limits      memlock {_limit(m['memlock'])}, open files {m['open_files']}",
         f"place       {s['path']}",
         f"filesystem  {s['filesystem']} on {s['source']}, mounted at {s['mount']} ({s['options']}); "
         f"{amount(s['free'])} of {amount(s['size'])} free",
         f"disk        {disk_name}{kind}, read-ahead "
-        f"{amount(s['read_ahead']) if s['read_ahead'] is not None else 'unknown'}, scheduler {s['scheduler']}",
+        f"{_limit(s['read_ahead'], 'unknown')}, scheduler {s['scheduler']}",
         f"O_DIRECT    {s['direct_why']}",
         f"reads by    {m['reads']} ({m['reads_why']})",
         "versions    " + ", ".join(f"{k} {v}" for k, v in found["versions"].items() if v),
@@ -161,8 +164,8 @@ def _machine_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _limit(value: int | None) -> str:
-    return "unlimited" if value is None else amount(value)
+def _limit(value: int | None, none: str = "unlimited") -> str:
+    return none if value is None else amount(value)
 
 
 def _prediction_lines(p: dict[str, Any]) -> list[str]:

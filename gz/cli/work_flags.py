@@ -10,7 +10,12 @@ from gz.cli.output import UsageError
 
 def work_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--fanouts", default="15,10,5", metavar="N,N", help="neighbours of each hop; -1: all (default: %(default)s)")
+    add(
+        "--fanouts",
+        default="15,10,5",
+        metavar="N,N",
+        help="neighbours of each hop; -1: all (default: %(default)s)",
+    )
     add("--batch-size", type=int, default=1024, metavar="N", help="seeds of a batch (default: %(default)s)")
     add("--split", metavar="NAME", help="take seeds from it (default: train if there is one, else all nodes)")
     add("--node-type", metavar="TYPE", help="of the seeds, in a store with several")

@@ -16,7 +16,17 @@ from typing import Any
 
 from torch_geometric.loader.base import DataLoaderIterator
 
-from gz.adapter import Recorder, amount, counters, describe_store, machine, memory_stats, rates, storage, usage
+from gz.adapter import (
+    Recorder,
+    amount,
+    counters,
+    describe_store,
+    machine,
+    memory_stats,
+    rates,
+    storage,
+    usage,
+)
 from gz_pyg._store.open import find_store
 
 _WINDOW = 5.0  # seconds that rates are taken over

@@ -1,4 +1,4 @@
-"""python -m gz_pyg._tools.load SPEC: mini-batches by gz_pyg.NeighborLoader, no model; a process of `gz bench`."""
+"""python -m gz_pyg._tools.load SPEC: mini-batches by gz_pyg.NeighborLoader, no model; of `gz bench`."""
 
 from __future__ import annotations
 

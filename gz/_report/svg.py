@@ -193,9 +193,8 @@ class _Frame:
         x, y = self.x(at[0]), self.y(at[1])
         width = len(text) * _LETTER
         anchor = "end" if x + width + 8 > WIDTH - _RIGHT else "start"
-        passed = [
-            self.y(v) for u, v in points if v is not None and anchor == "end" and self.x(u) > x - width - 12
-        ]
+        under = x - width - 12 if anchor == "end" else x
+        passed = [self.y(v) for u, v in points if v is not None and self.x(u) > under]
         below = max([y, *passed]) + 18
         while any(abs(below - t) < 15 for t in taken):
             below += 15

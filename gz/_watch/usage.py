@@ -11,8 +11,8 @@ def of_process(pid: int | str = "self", root: str = "/") -> dict[str, Any]:
     """Bytes; None where it is not told.
 
     ``anonymous`` is memory of the process's own, ``file_pages`` pages of files that others may use too and
-    that the kernel takes back when it needs them; ``rss`` is both, ``peak`` the most there was of it. ``read``:
-    bytes that disks delivered for this process, whoever asked for them, since it began.
+    that the kernel takes back when it needs them; ``rss`` is both, ``peak`` the most there was.
+    ``read``: bytes that disks delivered for this process, whoever asked for them, since it began.
     """
     status, io = f"/proc/{pid}/status", f"/proc/{pid}/io"
     return {

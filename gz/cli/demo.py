@@ -62,8 +62,8 @@ def _demo(args: argparse.Namespace, out: Output) -> int:
     )
     ratio = found.store_bytes / found.limit.bytes
     out.say(
-        f"\n{amount(found.store_bytes)} of files are {ratio:.1f} times {amount(found.limit.bytes)} of memory. "
-        f"Picture: {args.picture}. {time.monotonic() - begun:.0f} s in all."
+        f"\n{amount(found.store_bytes)} of files are {ratio:.1f} times {amount(found.limit.bytes)} of memory."
+        f" Picture: {args.picture}. {time.monotonic() - begun:.0f} s in all."
     )
     if files.code != 0:
         out.complain("\n".join(["gz: the run with the graph in files failed:", *files.lines]))

@@ -50,12 +50,16 @@ CONTESTANTS = (
 )
 
 
+TASKS = tuple(dict.fromkeys(c.task for c in CONTESTANTS))
+
+
 @dataclass(frozen=True)
 class Options:
     request: Request
     cache: str = "auto"
     seconds: float = 5.0
     peers: bool = True
+    tasks: tuple[str, ...] = TASKS
 
 
 def run(path: str, options: Options, scratch: str, say: Callable[[str], None]) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def run(path: str, options: Options, scratch: str, say: Callable[[str], None]) -
     phases: list[dict[str, Any]] = []
     skipped: list[dict[str, Any]] = []
     for c in CONTESTANTS:
-        if not options.peers and c.who not in ("gz", "gz_pyg.NeighborLoader"):
+        if c.task not in options.tasks or (not options.peers and not c.who.startswith("gz")):
             continue
         missing = [p for p in c.needs if versions.get(p) is None]
         if missing:

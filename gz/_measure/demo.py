@@ -48,6 +48,7 @@ class Found:
 def demonstrate(options: Options, say: Callable[[str], None], live: Callable[[str], None]) -> Found:
     """`say` takes lines that stay, `live` one that changes."""
     folder = prepare(options)
+    os.makedirs(folder, exist_ok=True)
     limit = Limit.of(options.limit)
     try:
         begun = time.monotonic()
@@ -76,12 +77,14 @@ def demonstrate(options: Options, say: Callable[[str], None], live: Callable[[st
 
 
 def prepare(options: Options) -> str:
-    """The folder to work in. One that an interrupted demo left is used again; any other is left alone."""
+    """The folder to work in, where there is room. What an interrupted demo left is used again; no other is."""
     folder = os.path.abspath(options.folder)
     if os.path.lexists(folder) and not os.path.isfile(os.path.join(folder, _MARK)):
         raise FileExistsError(17, "exists and is not of gz demo; name another with --dir", folder)
     needed = int(options.size * 1.4) + 500_000_000 * (options.size > 10**8)
     above = folder if os.path.isdir(folder) else os.path.dirname(folder)
+    if not os.path.isdir(above):
+        raise FileNotFoundError(2, "there is no such folder", above)
     free = shutil.disk_usage(above).free + (_bytes_below(folder) if os.path.isdir(folder) else 0)
     if free < needed:
         raise OSError(
@@ -89,7 +92,6 @@ def prepare(options: Options) -> str:
             f"{amount(needed)} of disk are needed, {amount(free)} are free; give --dir or a smaller --size",
             above,
         )
-    os.makedirs(folder, exist_ok=True)
     return folder
 
 

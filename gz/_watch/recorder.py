@@ -48,6 +48,7 @@ class Recorder:
         self.path = os.fspath(path)
         self._probe, self._start, self._pid = probe, time.monotonic(), os.getpid()
         self._lock = threading.Lock()
+        self._done = False
         self._error: OSError | None = None
         self._file: Any = open(self.path, "w", encoding="utf-8")  # noqa: SIM115
         self._write({"kind": "run", "version": VERSION, "started": time.time(), "every": every, **about})
@@ -67,8 +68,9 @@ class Recorder:
 
     def close(self) -> None:
         """Takes a last sample and ends. A disk that filled up meanwhile is a warning, not an error."""
-        if self._file.closed or self._pid != os.getpid():
+        if self._done or self._pid != os.getpid():
             return
+        self._done = True
         self._ticker.close()
         self.sample()
         self._write({"kind": "end", "t": self._passed()})

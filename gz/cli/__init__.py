@@ -23,7 +23,7 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz add papers --feature emb=emb.npy                      add a column
   gz rm papers --feature emb                               remove one
   gz export papers folder                                  to Parquet or .npy
-  gz doctor papers                                         how fast will it be here?
+  gz doctor papers                                         how fast will it be?
   gz bench papers --html bench.html                        how fast is it?
 
 Then, in Python:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gz._base.memory_plan import parse_cache
 from gz._base.sizes import amount
-from gz._measure.bench import VERSION, Options, run
+from gz._measure.bench import TASKS, VERSION, Options, run
 from gz._report.build import of_bench, of_run
 from gz._watch.recorder import read_record
 from gz.cli.output import Output, UsageError, common_flags
@@ -38,6 +38,9 @@ def register(commands: Any) -> None:
         metavar="S",
         help="for each, cold and warm (default: %(default)s)",
     )
+    bench.add_argument(
+        "--only", action="append", choices=TASKS, help="measure this; several times for several"
+    )
     bench.add_argument("--no-peers", action="store_true", help="gz alone")
     bench.add_argument("--html", metavar="FILE", help="write a report with plots")
     bench.add_argument("--save", metavar="FILE", help="write all that was found, for gz report")
@@ -63,7 +66,7 @@ def _bench(args: argparse.Namespace, out: Output) -> int:
         raise UsageError(f"--seconds is {args.seconds:g}; give more than 0")
     request = request_of(args)
     parse_cache(args.cache)
-    options = Options(request, args.cache, args.seconds, not args.no_peers)
+    options = Options(request, args.cache, args.seconds, not args.no_peers, tuple(args.only or TASKS))
     with tempfile.TemporaryDirectory(prefix="gz-bench-") as scratch:
         found = run(args.store, options, scratch, out.progress_line)
     out.progress_line("")

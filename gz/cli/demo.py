@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from gz._base.sizes import amount, parse_memory
-from gz._measure.demo import Options, demonstrate
+from gz._measure.demo import Options, demonstrate, prepare
 from gz._watch import software
 from gz.cli.output import Output, UsageError, common_flags
 
@@ -31,6 +31,7 @@ def register(commands: Any) -> None:
     add("--size", default="3GB", help="of the files (default: %(default)s)")
     add("--limit", default="1GB", metavar="SIZE", help="of memory, for each run (default: %(default)s)")
     add("--seconds", type=float, default=40.0, metavar="S", help="of training (default: %(default)s)")
+    add("--dry-run", action="store_true", help="see whether there is room, and end")
     add("--keep", action="store_true", help="do not remove the graph")
     common_flags(parser)
     parser.set_defaults(run=_demo)
@@ -44,6 +45,11 @@ def _demo(args: argparse.Namespace, out: Output) -> int:
     options = Options(
         args.dir, args.picture, parse_memory(args.size), parse_memory(args.limit), args.seconds, args.keep
     )
+    if args.dry_run:
+        folder = prepare(options)
+        out.tell({"dir": folder, "size": options.size, "limit": options.limit})
+        out.say(f"{amount(options.size)} of files would go to {folder}; {amount(options.limit)} of memory")
+        return 0
     begun = time.monotonic()
     found = demonstrate(options, out.say, _Live(out))
     files, memory = found.files, found.memory

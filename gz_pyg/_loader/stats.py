@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,7 +30,7 @@ from gz.adapter import (
 from gz_pyg._store.open import find_store
 
 _WINDOW = 5.0  # seconds that rates are taken over
-_FRESH = 0.1  # seconds for which an answer is given again
+_FRESH = 0.1  # seconds for which a line is given again
 
 
 class Tally:
@@ -40,6 +40,7 @@ class Tally:
         self.batches = 0
         self._lock = threading.Lock()
         self._marks: deque[tuple[float, dict[str, Any]]] = deque()
+        self._line = (float("-inf"), "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tally, ()  # a loader that was unpickled counts for itself
@@ -47,13 +48,20 @@ class Tally:
     def mark(self, data: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
         """What has been counted by now, and the rates of the last seconds."""
         with self._lock:
-            now = time.monotonic()
+            now, found = time.monotonic(), reading(data) | {"batches": self.batches}
             if not self._marks or now - self._marks[-1][0] >= _FRESH:
-                self._marks.append((now, reading(data) | {"batches": self.batches}))
+                self._marks.append((now, found))
             while len(self._marks) > 2 and now - self._marks[1][0] > _WINDOW:
                 self._marks.popleft()
-            (begin, then), (end, found) = self._marks[0], self._marks[-1]
-            return found, rates(then, found, end - begin)
+            begin, then = self._marks[0]
+            return found, rates(then, found, now - begin)
+
+    def line(self, make: Callable[[], str]) -> str:
+        """What `make` gives, or gave a moment ago: a progress bar asks after every batch."""
+        now = time.monotonic()
+        if now - self._line[0] >= _FRESH:
+            self._line = (now, make())
+        return self._line[1]
 
 
 class Watched:
@@ -101,8 +109,7 @@ class Watched:
         cache, ``memory_free`` and ``memory_limit`` of the container or the machine.
 
         Rates that nothing is known of are left out. With workers, rows are read in their processes: what they
-        count is not seen here, ``batches`` and memory are. A look costs some microseconds, and at most ten a
-        second are taken.
+        count is not seen here, ``batches`` and memory are.
         """
         found, rate = self._tally.mark(self._source.data)
         seen = {name: value for name, value in rate.items() if value is not None}
@@ -111,8 +118,8 @@ class Watched:
         return {name: value for name, value in (found | seen).items() if value is not None}
 
     def postfix(self) -> str:
-        """``stats()`` in one line, for a progress bar: ``bar.set_postfix_str(loader.postfix())``."""
-        return postfix(self.stats())
+        """``stats()`` in a line, made anew ten times a second: ``bar.set_postfix_str(loader.postfix())``."""
+        return self._tally.line(lambda: postfix(self.stats()))
 
 
 def postfix(stats: dict[str, Any]) -> str:

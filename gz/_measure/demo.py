@@ -20,8 +20,10 @@ from gz._measure.capped import Limit, Ran, run
 from gz._measure.demo_graph import CLASSES, DemoGraph
 from gz._report.svg import Level, Series, lines, standalone
 from gz._report.units import BYTES
+from gz._watch import storage
 
 _MARK = "made-by-gz-demo.json"
+_PHASES = {"train": "training begins", "test": "testing", "done": "ending"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def demonstrate(options: Options, say: Callable[[str], None], live: Callable[[st
         generated = time.monotonic() - begun
         size = _bytes_below(store)
         say(f"limit       {amount(options.limit)} for each run: {limit.how}")
+        say("page cache  the files' pages are dropped before each run")
         say("")
         say("1. the graph in files:   data = gz_pyg.load(path)")
         files = _train("files", options, limit, folder, store, live)
@@ -77,7 +80,7 @@ def demonstrate(options: Options, say: Callable[[str], None], live: Callable[[st
 
 
 def prepare(options: Options) -> str:
-    """The folder to work in, where there is room. What an interrupted demo left is used again; no other is."""
+    """The folder to work in, where there is room. What an interrupted demo left is used again."""
     folder = os.path.abspath(options.folder)
     if os.path.lexists(folder) and not os.path.isfile(os.path.join(folder, _MARK)):
         raise FileExistsError(17, "exists and is not of gz demo; name another with --dir", folder)
@@ -128,6 +131,14 @@ def _read(path: str) -> Any:
         return None
 
 
+def _forget(store: str) -> None:
+    """Drops what the page cache has of the files: pages that another process brought in are not counted
+    against the limit, and would make it look as if nothing had to be read."""
+    for folder, _, files in os.walk(store):
+        for file in files:
+            storage.forget(os.path.join(folder, file))
+
+
 def _bytes_below(folder: str) -> int:
     return sum(os.path.getsize(os.path.join(d, f)) for d, _, files in os.walk(folder) for f in files)
 
@@ -152,11 +163,11 @@ def _train(
 
     def each(seconds: float, memory: float) -> None:
         line = _last(folder, data)
-        what = line.get("postfix") or {"train": "training begins", "test": "testing"}.get(
-            line.get("phase", ""), "reading the graph" if data == "memory" else "starting"
-        )
+        begins = "reading the graph" if data == "memory" else "starting"
+        what = line.get("postfix") or _PHASES.get(line.get("phase", ""), begins)
         live(f"{seconds:4.0f} s  {what}  memory {amount(memory)} of {amount(limit.bytes)}")
 
+    _forget(store)
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return run(command, limit, out, each, env)
 

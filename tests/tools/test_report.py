@@ -175,7 +175,8 @@ def test_the_command_makes_the_page(tmp_path, capsys):
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync",
 )  # fmt: skip
 # Pairs of texts of one chart whose boxes overlap, as the browser lays them out, and whether the page scrolls.
 SCRIPT = """<script>

@@ -8,6 +8,7 @@
 #   PYTHON     the interpreter .venv is made from               make test PYTHON=python3.12
 #   PIP_FLAGS  for pip install                                  make test PIP_FLAGS="--index-url https://..."
 #   TESTS      what pytest runs                                 make test TESTS="tests/engine -k walk"
+#   DEMO       flags of `gz demo`                               make demo DEMO="--limit 2GB --size 8GB"
 #   SCALE      size of the benchmark graph, 1 = 11.1 M nodes    make bench SCALE=1
 #   DATA       where benchmark data is kept                     make bench DATA=/mnt/ssd/gz-bench
 #   SOAK       how long `make soak` hunts for bugs, in seconds
@@ -20,6 +21,7 @@ SCALE ?= 0.1
 DATA ?= /tmp/gz-bench
 SOAK ?= 600
 CAPPED ?= 0
+DEMO ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +37,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch
 .PHONY: demo test test-fast package docs bench lint soak soak-memory fmt clean
 
 demo: $(ENGINE)
-	$(RUN) $(BIN)/python examples/demo.py
+	$(RUN) $(BIN)/gz demo $(DEMO)
 
 test: $(ENGINE)
 	$(RUN) $(BIN)/pytest $(TESTS)
@@ -90,7 +92,7 @@ fmt: $(DEPS)
 	$(BIN)/clang-format -i $(CXX_FILES)
 
 clean:
-	rm -rf build dist demo-store .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist gz-demo gz-demo.svg .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)*' -prune -exec rm -rf {} +
 	rm -f $(ENGINE)
 

@@ -9,6 +9,8 @@ is the one module of gz that needs torch, and gz itself never imports it.
     outputs      LayerRows over NpyOutput, ArrayOutput and Store.new_column; scratch; Progress
     background   Pipeline, Task
     memory       amount, check_fits, parse_memory; BatchesAhead, BatchAhead, BatchSizes, tensor_bytes
+    watching     Recorder, counters, rates, usage, machine, storage, describe_store, memory_stats,
+                 phase
     randomness   fold, MASK
 """
 
@@ -51,12 +53,18 @@ from gz._engine import (
     labor_sample,
     locate_edges,
     match_edges,
+    memory_stats,
     random_walk,
     sample,
     sample_layer,
     subgraph_edges,
     two_way_edges,
 )
+from gz._measure import phase
+from gz._measure.about import counters, describe_store
+from gz._watch import machine, storage, usage
+from gz._watch.counters import rates
+from gz._watch.recorder import Recorder
 from gz.carried import Carried, ingest_carrying
 from gz.edit import scratch
 from gz.exporter import weight_column
@@ -296,6 +304,7 @@ __all__ = [
     "PageGuard",
     "Pipeline",
     "Progress",
+    "Recorder",
     "Sample",
     "SampleEdgeType",
     "SampleSeeds",
@@ -306,6 +315,8 @@ __all__ = [
     "amount",
     "check_fits",
     "column_of",
+    "counters",
+    "describe_store",
     "draw_negatives",
     "edge_ids",
     "edge_names",
@@ -323,20 +334,26 @@ __all__ = [
     "labor_sample",
     "locate_edges",
     "lookup",
+    "machine",
     "map_column",
     "match_edges",
+    "memory_stats",
     "parse_memory",
+    "phase",
     "random_walk",
+    "rates",
     "read_rows",
     "sample",
     "sample_layer",
     "scratch",
+    "storage",
     "subgraph_edges",
     "take_rows",
     "tensor_bytes",
     "topology",
     "torch_dtype",
     "two_way_edges",
+    "usage",
     "weight_column",
     "written",
 ]

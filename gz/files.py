@@ -36,7 +36,7 @@ class StoreFiles:
         return self._folder.path
 
     def opened(self) -> list[Graph | FeatureStore]:
-        return [f for f in self._open.values() if isinstance(f, Graph | FeatureStore)]
+        return [f for f in list(self._open.values()) if isinstance(f, Graph | FeatureStore)]
 
     def graph(self, entry: EdgeEntry, direction: str, in_graph: Graph | None) -> Graph:
         key = ("graph", entry.type, direction)

@@ -16,6 +16,7 @@ from gz_pyg._inference.run import inference
 from gz_pyg._loader.hgt import HGTLoader
 from gz_pyg._loader.links import LinkLoader
 from gz_pyg._loader.nodes import NodeLoader
+from gz_pyg._loader.stats import monitor
 from gz_pyg._sampler.both_ways import BidirectionalNeighborSampler
 from gz_pyg._sampler.hgt import HGTSampler
 from gz_pyg.data import StoreData, StoreHeteroData, load
@@ -57,5 +58,6 @@ __all__ = [
     "__version__",
     "inference",
     "load",
+    "monitor",
     "save",
 ]

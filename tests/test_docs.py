@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-PAGES = ["README.md", "docs/ingest.md", "docs/tutorial.md", "docs/howto.md"]
+PAGES = ["README.md", "docs/ingest.md", "docs/tutorial.md", "docs/howto.md", "docs/tools.md"]
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ FOLDERS = (
 ROOMS = {
     "engine": ("gz._engine",),
     "base": ("gz._base",),
+    "watch": ("gz._watch",),
+    "report": ("gz._report",),
     "parts": ("gz.manifest", "gz.feature", "gz.graph", "gz.hetero", "gz.id_map", "gz.files", "gz.output"),
     "read": ("gz._ingest.read",),
     "plan": ("gz._ingest.plan",),
@@ -35,6 +37,7 @@ ROOMS = {
     "tools": ("gz.convert", "gz.exporter", "gz._hot", "gz.verify"),
     "partitioner": ("gz.partitioner",),
     "gz": ("gz",),
+    "measure": ("gz._measure",),
     "adapter": ("gz.adapter",),
     "gz_pyg": ("gz_pyg",),
     "gz_dgl": ("gz_dgl",),

@@ -110,6 +110,7 @@ nb::dict topology_stats(const Topology& t) {
   nb::dict d;
   d["reads"] = t.counts.reads.load();
   d["bytes_read"] = t.counts.bytes.load();
+  d["read_seconds"] = t.counts.seconds();
   d["held"] = t.held && t.held->held() ? t.held->bytes() : 0;
   return d;
 }
@@ -197,6 +198,7 @@ nb::dict feature_stats(const Feature& f) {
   d["misses"] = s.misses;
   d["reads"] = s.reads;
   d["bytes_read"] = s.bytes_read;
+  d["read_seconds"] = s.read_seconds;
   d["queue_depth"] = s.queue_depth;
   d["cache_bytes"] = s.cache_bytes;
   d["cache_rows"] = s.cache_rows;

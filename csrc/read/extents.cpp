@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -29,6 +31,11 @@ constexpr size_t kBuckets = 64;  // parts of a request that threads take one aft
 
 [[noreturn]] void fail(int code, const Mapping& m, uint64_t offset, const char* why) {
   throw IoError(code, m.path(), "cannot read at byte " + std::to_string(offset) + ": " + why);
+}
+
+uint64_t now_ns() {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
 // Rows that are read together: requests [begin, end) of the sorted ones.
@@ -194,7 +201,7 @@ bool read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   Extents::Cursor cursor;
   std::exception_ptr error;
   bool more = true, taken = true;
-  uint64_t reads = 0, bytes = 0, waits = 0, in_flight = 0;
+  uint64_t reads = 0, bytes = 0, waits = 0, in_flight = 0, ns = 0, looked = now_ns();
   const auto attempt = [&](auto&& step) {
     if (error) return;
     try {
@@ -218,7 +225,10 @@ bool read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
     attempt(poll);
     ++waits;
     in_flight += ring.in_flight();
-    taken = ring.submit_and_wait(std::min(ring.in_flight(), std::max(1u, depth / 8)));
+    const unsigned waited_for = ring.in_flight();
+    taken = ring.submit_and_wait(std::min(waited_for, std::max(1u, depth / 8)));
+    const uint64_t now = now_ns();
+    ns += waited_for * (now - std::exchange(looked, now));
     for (Ring::Completion c; taken ? ring.pop(c) : ring.drain(c);) {
       attempt([&] { extents.finish(active[c.tag], buffer_of(c.tag), c.result); });
       free_slots.push_back(static_cast<uint32_t>(c.tag));
@@ -228,6 +238,7 @@ bool read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   counts.bytes += bytes;
   counts.waits += waits;
   counts.in_flight += in_flight;
+  counts.ns += ns;
   if (error) std::rethrow_exception(error);
   extents.leave(cursor);
   return taken;
@@ -240,9 +251,11 @@ void read_blocking(Extents& extents, ReadCounts& counts) {
   for (Extent e; extents.next(cursor, e);) {
     char* const to = e.straight ? e.straight : buffer.data();
     ssize_t n;
+    const uint64_t begun = now_ns();
     do {
       n = ::pread(extents.file().fd(), to, e.bytes, static_cast<off_t>(e.offset));
     } while (n < 0 && errno == EINTR);
+    counts.ns += now_ns() - begun;
     extents.finish(e, to, n < 0 ? -errno : n);
     poll();
     ++counts.reads;

@@ -30,6 +30,9 @@ bool only_mapping();       // GZ_IO=map: never read, let the page faults do it
 struct ReadCounts {
   std::atomic<uint64_t> reads{0}, bytes{0};
   std::atomic<uint64_t> waits{0}, in_flight{0};  // in_flight / waits: mean depth of the queues
+  std::atomic<uint64_t> ns{0};                   // sum over the reads of how long each was in flight
+
+  double seconds() const { return static_cast<double>(ns.load()) * 1e-9; }
 };
 
 // A second way into a mapped file, past the page cache where the filesystem allows (O_DIRECT).

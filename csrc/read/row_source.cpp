@@ -156,6 +156,7 @@ RowSource::Stats RowSource::stats() const {
           .misses = misses_,
           .reads = counts_.reads,
           .bytes_read = counts_.bytes,
+          .read_seconds = counts_.seconds(),
           .queue_depth = waits ? static_cast<double>(counts_.in_flight) / static_cast<double>(waits) : 0.0,
           .cache_bytes = c.size.bytes,
           .cache_rows = c.size.rows,

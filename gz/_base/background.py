@@ -15,7 +15,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 Stage = Callable[[Any], Any]
@@ -218,6 +219,50 @@ def _start(workers: list[_Worker]) -> bool:
                 _live.discard(worker)
                 return False
     return True
+
+
+class Ticker:
+    """Calls a function again and again in a thread of its own, until it returns False or this is closed.
+
+    Args:
+        function: what it raises ends the calls and is raised by nobody: it must not fail.
+        every: seconds between two calls.
+        name: of the thread.
+    """
+
+    def __init__(self, function: Callable[[], object], every: float, name: str = "gz-ticker"):
+        self._worker = _TickingWorker(function, every, name)
+        self._pid = os.getpid()
+        _start([self._worker])
+
+    def close(self) -> None:
+        """Waits for a call that is running. A forked child has no such thread, and nothing to wait for."""
+        self._worker.shared.inboxes[0].put(None)
+        if self._pid == os.getpid() and self._worker is not threading.current_thread():
+            with suppress(RuntimeError):  # it could not be started
+                self._worker.join()
+
+    def __del__(self) -> None:
+        self._worker.shared.inboxes[0].put(None)
+
+
+class _TickingWorker(_Worker):
+    def __init__(self, function: Callable[[], object], every: float, name: str):
+        super().__init__(_Shared(1), 0, name)
+        self._function, self._every = function, every
+
+    def run(self) -> None:
+        try:
+            while True:
+                try:
+                    self.shared.inboxes[0].get(timeout=self._every)
+                    return
+                except Empty:
+                    with self.busy:
+                        if self._function() is False:
+                            return
+        finally:
+            _live.discard(self)
 
 
 # ---- the end of the process, and its copies ----

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import gz
-from gz.cli import completion, edit, ingest, partition, show
+from gz.cli import bench, completion, demo, doctor, edit, ingest, partition, show
 from gz.cli.output import Output, UsageError, common_flags
 
 _DESCRIPTION = """\
@@ -25,6 +25,8 @@ Graphs and features far larger than RAM, in files, for PyG and DGL.
   gz reorder papers                                        hot rows in front
   gz export papers folder                                  to Parquet or .npy
   gz partition papers parts --parts 4                      for dgl.distributed
+  gz doctor papers                                         how fast will it be?
+  gz bench papers --html bench.html                        how fast is it?
 
 Then, in Python:
   gz.open("papers"), gz_pyg.load("papers"), gz_dgl.load("papers")"""
@@ -87,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=f"gz {gz.__version__}")
     common_flags(whole)
     commands = whole.add_subparsers(metavar="COMMAND", required=True, dest="command")
-    for module in (ingest, show, edit, partition):
+    for module in (ingest, show, edit, partition, doctor, bench, demo):
         module.register(commands)
     completion.register(commands, parser)
     return whole

@@ -108,6 +108,11 @@ class Output:
         if not (self.json or self.quiet):
             print(text, end="")
 
+    def progress_line(self, text: str) -> None:
+        """What goes on, on a terminal, in a line that the next one takes the place of; "" clears it."""
+        if sys.stderr.isatty() and not (self.json or self.quiet):
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
     def warn(self, text: str) -> None:
         self.document["warnings"].append(text)
         if not (self.json or self.quiet):

@@ -129,6 +129,7 @@ class _Epoch:
 
     def finish(self, work: _Work, modes: Modes) -> Any:
         loader = self._loader
+        loader._tally.batches += 1
         if self.whole or not loader.filter_per_worker:
             return work.out
         if not self.joins_ahead:

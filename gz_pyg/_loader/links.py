@@ -13,12 +13,13 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NegativeSa
 from gz_pyg._loader.batch import Joiner
 from gz_pyg._loader.inputs import all_indices, input_edges, without_lists
 from gz_pyg._loader.iterator import Prefetching, checked_prefetch
+from gz_pyg._loader.stats import Watched
 from gz_pyg._sampler.base import share_threads
 from gz_pyg._source.protocol import Source
 from gz_pyg._source.resolve import as_source
 
 
-class LinkLoader(Prefetching, PyGLinkLoader):
+class LinkLoader(Watched, Prefetching, PyGLinkLoader):
     """``torch_geometric.loader.LinkLoader`` on a store, or on any PyG data.
 
     Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:

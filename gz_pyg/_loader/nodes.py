@@ -14,12 +14,13 @@ from gz_pyg._loader.batch import Joiner
 from gz_pyg._loader.inputs import all_indices, without_lists
 from gz_pyg._loader.inputs import input_nodes as read_input_nodes
 from gz_pyg._loader.iterator import Prefetching, checked_prefetch
+from gz_pyg._loader.stats import Watched
 from gz_pyg._sampler.base import share_threads
 from gz_pyg._source.protocol import Source
 from gz_pyg._source.resolve import as_source
 
 
-class NodeLoader(Prefetching, PyGNodeLoader):
+class NodeLoader(Watched, Prefetching, PyGNodeLoader):
     """``torch_geometric.loader.NodeLoader`` on a store, or on any PyG data.
 
     Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:

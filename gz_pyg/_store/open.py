@@ -26,12 +26,18 @@ def graph_of(store: gz.Store) -> Data | HeteroData:
 
 def store_of(graph: Data | HeteroData) -> gz.Store:
     """The store that a graph lies in."""
-    found = [s._mapping.store for s in graph.stores if isinstance(s._mapping, Overlay)]
-    if not found:
+    found = find_store(graph)
+    if found is None:
         raise ValueError(
             f"a {type(graph).__name__} in memory is given; give what gz_pyg.load returns, or a path"
         )
-    return found[0]
+    return found
+
+
+def find_store(data: Any) -> gz.Store | None:
+    """The same of anything that a loader takes; None where it lies in memory, or in stores of others."""
+    parts = getattr(data, "stores", ())
+    return next((s._mapping.store for s in parts if isinstance(s._mapping, Overlay)), None)
 
 
 def fill_data(data: Any, store: gz.Store) -> Any:

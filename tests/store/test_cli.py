@@ -152,6 +152,10 @@ def test_help_shows_examples(capsys):
         "rm": "  gz rm papers --features emb\n",
         "completion": 'eval "$(gz completion bash)"',
         "export": "  gz export papers folder\n  gz ingest again --spec folder/graph.toml\n",
+        "doctor": "  gz doctor papers --fanouts 15,10,5 --batch-size 1024\n",
+        "bench": "  gz bench papers --cache 4GB --html bench.html --save bench.json\n",
+        "report": "  gz report run.jsonl -o report.html ",
+        "demo": "  gz demo --limit 1GB --size 3GB\n",
     }.items():
         with pytest.raises(SystemExit) as stop:
             main([*command.split(), "--help"])

@@ -27,6 +27,10 @@ CALLS = {
     "reorder": ("reorder s --undo", "reorder missing"),
     "export": ("export s out", "export missing out2"),
     "completion": ("completion bash", "info missing"),  # of its own it has wrong usage only
+    "doctor": ("doctor s --seconds 0 --no-frameworks", "doctor missing --seconds 0 --no-frameworks"),
+    "bench": ("bench s --only sampling --no-peers --seconds 0.01", "bench missing"),
+    "report": ("report run.jsonl -o run.html", "report missing.jsonl -o run.html"),
+    "demo": ("demo --dry-run --size 1MB", "demo --dry-run --size 1MB --dir missing/demo"),
 }
 if find_spec("dgl") is not None:
     CALLS["partition"] = ("partition s parts --parts 2", "partition missing parts2 --parts 2")
@@ -59,6 +63,7 @@ def here(tmp_path, monkeypatch):
     np.save("x.npy", np.eye(3, dtype=np.float32))
     np.save("y.npy", np.arange(3))
     gz.ingest("s", edges="edges.csv", features={"x": "x.npy"}, weight="w")
+    (tmp_path / "run.jsonl").write_text('{"kind":"run","version":1}\n{"kind":"sample","t":0,"batches":0}\n')
     return tmp_path
 
 

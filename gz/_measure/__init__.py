@@ -1,0 +1,1 @@
+"""Training from a store: described, predicted (gz doctor), measured (gz bench), shown (gz demo)."""

@@ -1,0 +1,1 @@
+"""Pages and pictures about runs: SVG and HTML written here, whole in one file, without the network."""

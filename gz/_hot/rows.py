@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from gz import _engine, edit
 from gz._base.arrays import numpy_dtype
 from gz._base.memory_plan import Share
-from gz._base.permute import permuted
 from gz._base.progress import Progress
 from gz._base.sizes import amount
+from gz._ingest.write.permute import permuted
 from gz.feature import FeatureStore
 from gz.store import Store
 

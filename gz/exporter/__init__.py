@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from gz._base.arrays import first_outside
 from gz._base.files import FileNames
-from gz._base.permute import permuted
 from gz._base.place import new_store, temporary_folder
 from gz._base.replace import EXPORT, EXPORT_FILES, EXPORT_HEAD
 from gz._base.sizes import parse_memory
 from gz._engine import FormatError, PageGuard
+from gz._ingest.write.permute import permuted
 from gz.exporter.files import Chunks, Part, write_npy, write_parquet
 from gz.feature import FeatureStore
 from gz.graph import Graph

@@ -14,7 +14,7 @@ import pytest
 from waits import PATIENCE, ended, in_child, script
 
 import gz
-from gz._base.permute import permuted
+from gz._ingest.write.permute import permuted
 from gz.verify import verify
 
 N, E = 200, 1500

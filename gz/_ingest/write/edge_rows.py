@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine
-from gz._base.permute import permuted
 from gz._engine import InputError, PageGuard
 from gz._ingest.plan.column_input import ColumnInput
 from gz._ingest.write.columns import write_column
+from gz._ingest.write.permute import permuted
 from gz.graph import Graph, are_loops
 from gz.output import PAGE
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine
-from gz._base.permute import permuted
 from gz._base.replace import PARTITION
 from gz._engine import InputError, PageGuard
 from gz._ingest.plan.column_input import ColumnInput
 from gz._ingest.write.edge_rows import original_rows
+from gz._ingest.write.permute import permuted
 from gz.graph import Graph
 from gz.output import new_npy
 

@@ -11,10 +11,11 @@ default run is killed where the bare one lives, and the defaults give at least 0
 and the same with a script that takes 1 GiB more in mid-epoch (--grow 1024).
 
 Each cell is written to benchmarks/results as it is done, low limits first, and a run that was stopped goes
-on where it was: what was run with as many batches is not run again, unless --again 1 asks for it. Survival counts on any machine; a ratio of speeds only where
-others took little of it, which is written down beside it, and where the batches before those that are timed
-were enough to have some ahead: what is made ahead of the last one is timed, too. The CPU time of a batch
-(without that of workers) says more where others were busy. tables.py makes a table of all cells.
+on where it was: what was run with as many batches is not run again, unless --again 1 asks for it. Survival
+counts on any machine; a ratio of speeds only where others took little of it, which is written down beside it,
+and where the batches before those that are timed were enough to have some ahead: what is made ahead of the
+last one is timed, too. The CPU time of a batch (without that of workers) says more where others were busy.
+tables.py makes a table of all cells.
 """
 
 from __future__ import annotations

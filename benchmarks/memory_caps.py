@@ -11,10 +11,11 @@ default run is killed where the bare one lives, and the defaults give at least 0
 and the same with a script that takes 1 GiB more in mid-epoch (--grow 1024).
 
 Each cell is written to benchmarks/results as it is done, low limits first, and a run that was stopped goes
-on where it was; --again 1 runs cells anew. Survival counts on any machine; a ratio of speeds only where
-others took little of it, which is written down beside it, and where the batches before those that are timed
-were enough to have some ahead: what is made ahead of the last one is timed, too. The CPU time of a batch
-(without that of workers) says more where others were busy. tables.py makes a table of all cells.
+on where it was: what was run with as many batches is not run again, unless --again 1 asks for it. Survival
+counts on any machine; a ratio of speeds only where others took little of it, which is written down beside it,
+and where the batches before those that are timed were enough to have some ahead: what is made ahead of the
+last one is timed, too. The CPU time of a batch (without that of workers) says more where others were busy.
+tables.py makes a table of all cells.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def quiet(found: dict) -> bool:
 
 def table(record: dict) -> str:
     """All cells of a result file."""
-    head = ("limit", "script", "bare, batches/s", "defaults", "ratio", "CPU", "others, processors")
+    head = ("limit", "script", "batches", "bare, batches/s", "defaults", "ratio", "CPU", "others, processors")
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def rate(runs: list[dict]) -> str:
@@ -172,6 +173,7 @@ def table(record: dict) -> str:
         columns = (
             f"{cell.limit:g} GiB",
             str(cell).split(", ", 1)[1],
+            f"{found['warm_up']} + {found['batches']}",
             rate(found["bare"]),
             rate(found["defaults"]),
             "" if speed is None else f"{speed:.2f}",
@@ -219,6 +221,11 @@ class Results:
             os.replace(partial, self.path)
 
 
+def as_long(found: dict, args) -> bool:
+    """Whether a cell was run with as many batches as are asked for now."""
+    return found["batches"] >= args.batches and found["warm_up"] >= args.warm_up
+
+
 def cells_of(args) -> list[Cell]:
     numbers = ("hidden", "prefetch", "workers", "loaders")
     factors: dict[str, list] = {"limit": [float(v) for v in args.caps.split(",")]}
@@ -250,7 +257,7 @@ def main() -> None:
         store=("", "use this one"),
     )
     todo, results = cells_of(args), Results(args)
-    known = {} if args.again else results.record["cells"]
+    known = set() if args.again else {n for n, c in results.record["cells"].items() if as_long(c, args)}
     print(f"== memory_caps: {len(todo)} cells, {sum(str(c) in known for c in todo)} of them done before")
     store = args.store
     if not store:

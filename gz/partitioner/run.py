@@ -125,8 +125,8 @@ class _Run:
         between = self._divide(parts, new_ids, numbers, todo, assigned)
         if options.check_disk:
             room.check_parts(whole, numbers, between, todo, self._root)
+        self._progress.phase("writing parts")
         for at, p in enumerate(todo):
-            self._progress.phase(f"writing part {p}")
             self._progress.update(at, len(todo), " parts")
             part = Part(whole, numbers, p, orig_nids, new_ids, self._scratch, options.memory)
             self._part(part, numbers, orig_eids, between, assigned)

@@ -52,7 +52,7 @@ def start(repository, folder, *options):
 def end(process):
     """What it printed, however it ended; neither it nor its children outlive this."""
     try:
-        return process.communicate(timeout=PATIENCE)[0]
+        return process.communicate(timeout=2 * PATIENCE)[0]
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -94,6 +94,7 @@ def by_one_process(g):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_servers_and_two_trainers_learn_as_one_process_does(repository, folder):
     g = community()
     text = trained(repository, folder, "--epochs", str(EPOCHS), "--embeddings", "emb.npy")
@@ -125,6 +126,7 @@ def began_to_train(process):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_killed_trainer_is_an_error_and_no_hang(repository, folder):
     for _ in range(3):
         process = start(repository, folder, "--epochs", "1000000")

@@ -111,6 +111,32 @@ def test_every_dtype_that_a_store_holds_comes_through(tmp_path):
         assert torch.equal(got, expected), name
 
 
+@pytest.mark.parametrize("method", ["metis", "fennel", "random"])
+def test_types_without_edges_or_nodes(tmp_path, method):
+    """In the order of an ingest, which is not DGL's."""
+    spec = {
+        "nodes": {
+            "z": {"num_nodes": 6},
+            "a": {"num_nodes": 4, "features": {"f": np.arange(4.0)}},
+            "none": {"num_nodes": 0},
+        },
+        "edges": [
+            {"type": ["z", "to", "a"], "edges": (np.array([0, 5, 5]), np.array([1, 1, 3]))},
+            {"type": ["a", "empty", "z"], "edges": (np.zeros(0, np.int64), np.zeros(0, np.int64))},
+        ],
+    }
+    gz.ingest(tmp_path / "s", spec=spec, progress=False)
+    made = gz_dgl.partition(tmp_path / "s", tmp_path / "out", 2, method=method)
+    found = [read(made.config, p, made.orig_nids, made.orig_eids) for p in range(2)]
+    own = [n for nodes, _, _ in found for n, (inner, _) in nodes.items() if inner]
+    assert sorted(own) == [("a", i) for i in range(4)] + [("z", i) for i in range(6)]
+    edges = sorted(e[:4] for _, edges, _ in found for e in edges.values() if e[-1])
+    assert edges == [("z", 0, "a", 1), ("z", 5, "a", 1), ("z", 5, "a", 3)]
+    assert {i: v for *_, columns in found for i, v in columns["a/f"][1].items()} == {
+        i: float(i) for i in range(4)
+    }
+
+
 def test_blocks_of_a_few_edges_give_the_same_parts(path, tmp_path):
     """Also with temporary files elsewhere."""
     (tmp_path / "tmp").mkdir()

@@ -42,7 +42,7 @@ class RowSource {
     uint64_t hits, misses;  // rows found in the row cache, and read
     uint64_t reads, bytes_read;
     double read_seconds;  // of all reads, as if one had followed the other
-    double queue_depth;  // mean of the reads in flight, per thread
+    double queue_depth;   // mean of the reads in flight, per thread
     uint64_t cache_bytes, cache_rows, cached_rows, cache_most;
     std::string cache_why;  // of the last change of its size
     uint64_t loaded;        // bytes of the file the background load has brought in

@@ -177,10 +177,9 @@ void ScanPicker::take_before(const Frontier& f, size_t from, size_t i, std::vect
   Rng rng(f.stream(i, o_.stream));
   int64_t* const picked = room_for(k, out);
   if (o_.replace)
-    choose_with_replacement(rng, n, k, picked);
+    choose_with_replacement(rng, n, k, static_cast<int64_t>(begin), picked);
   else
-    choose_without_replacement(rng, n, k, picked);
-  for (uint64_t j = 0; j < k; ++j) picked[j] += static_cast<int64_t>(begin);
+    choose_without_replacement(rng, n, k, static_cast<int64_t>(begin), picked);
 }
 
 void ScanPicker::take_all(std::vector<int64_t>& out) {
@@ -198,9 +197,9 @@ void ScanPicker::take_uniform(Rng& rng, size_t k, std::vector<int64_t>& out) {
   }
   int64_t* const picked = room_for(k, out);
   if (o_.replace)
-    choose_with_replacement(rng, n, k, picked);
+    choose_with_replacement(rng, n, k, 0, picked);
   else
-    choose_without_replacement(rng, n, k, picked);
+    choose_without_replacement(rng, n, k, 0, picked);
   if (!in_order_) {
     numbers_.assign(picked, picked + k);
     std::sort(numbers_.begin(), numbers_.end());

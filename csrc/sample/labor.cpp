@@ -63,13 +63,10 @@ Candidates collect(const EdgeType& type, const LayerSeeds& seeds) {
   for (int64_t owner : c.owners) ++c.begin[static_cast<size_t>(owner) + 1];
   for (size_t i = 0; i < seeds.size; ++i) c.begin[i + 1] += c.begin[i];
   c.local.resize(c.neighbours.size());
+  std::copy(c.neighbours.begin(), c.neighbours.end(), c.local.begin());
   NodeTable<uint64_t> table;
-  if (c.neighbours.size())
-    table.number(
-        c.neighbours.size(), 0, true, [&](size_t i) { return static_cast<uint64_t>(c.neighbours[i]); },
-        [&](size_t added) { c.distinct.resize(added); },
-        [&](uint32_t rank, size_t i) { c.distinct[rank] = c.neighbours[i]; },
-        [&](size_t i, uint32_t local) { c.local[i] = local; });
+  if (c.local.size())
+    table.number(c.local.size(), 0, true, IdsToNumber<uint64_t>{c.local.data(), c.distinct});
   if (type.columns.weights) {
     c.weight.resize(c.positions.size());
     parallel_for(c.positions.size(), 4096, [&](size_t begin, size_t end) {

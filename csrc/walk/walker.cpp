@@ -201,11 +201,11 @@ PooledArray<int64_t> random_fanout(const Topology& t, const int64_t* starts, siz
       Rng rng = walk_rng(rng_seed, i, nodes[i]);
       int64_t* const row = out + i * k;
       const size_t count = list.size() == 0 ? 0 : replace ? k : std::min<uint64_t>(k, list.size());
+      const auto first = static_cast<int64_t>(list.begin);
       if (replace)
-        choose_with_replacement(rng, list.size(), count, row);
+        choose_with_replacement(rng, list.size(), count, first, row);
       else
-        choose_without_replacement(rng, list.size(), count, row);
-      for (size_t j = 0; j < count; ++j) row[j] += static_cast<int64_t>(list.begin);
+        choose_without_replacement(rng, list.size(), count, first, row);
       std::fill(row + count, row + k, -1);
     }
   };

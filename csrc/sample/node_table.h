@@ -149,7 +149,8 @@ class NodeTable {
 
   uint32_t* starts(size_t chunk) const { return starts_.data() + chunk * (parts_.size() + 1); }
 
-  // Copies where a loop writes to bytes or entries: for all the compiler knows, the originals change with them.
+  // Copies where a loop writes to bytes or entries: for all the compiler knows, the originals change with
+  // them.
   template <class Candidates>
   void sort_chunk(size_t c, size_t count, const Candidates candidates) {
     const size_t base = c * kChunk, parts = parts_.size();
@@ -237,7 +238,7 @@ class NodeTable {
   PooledArray<uint32_t> starts_;  // by chunk: where the entries of each part begin, and where the last ends
   PooledArray<uint32_t> firsts_;  // by part: first ones in each chunk
   std::vector<uint32_t> before_;  // by chunk: first ones before it
-  std::vector<size_t> repeats_;  // by chunk: repeats of new nodes, at the front of its entries
+  std::vector<size_t> repeats_;   // by chunk: repeats of new nodes, at the front of its entries
 };
 
 // Candidates that are the ids in an array: numbers take their places, new nodes go to the end of another.

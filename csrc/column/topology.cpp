@@ -52,21 +52,16 @@ std::shared_ptr<Topology> Topology::open(const std::string& path, int opened) {
 }
 
 void Topology::fetch_starts(const int64_t* nodes, size_t count) const {
-  const auto start = [&](size_t i) { return indptr + nodes[i]; };
-  if (cold(count, start)) fetch(count, start, 2 * sizeof(uint64_t));
+  fetch_missing(count, [&](size_t i) { return std::pair(indptr + nodes[i], 2 * sizeof(uint64_t)); });
 }
 
 void Topology::fetch_lists(const int64_t* nodes, size_t count) const {
   if (!residency) return;
   fetch_starts(nodes, count);
-  const auto list = [&](size_t i) {
+  fetch_missing(count, [&](size_t i) {
     const Range r = edges_of(static_cast<uint64_t>(nodes[i]));
-    const auto* begin = static_cast<const std::byte*>(indices.address(r.begin));
-    const auto* end = static_cast<const std::byte*>(indices.address(r.end));
-    return std::pair<uint64_t, uint64_t>(begin - mapping->data(), end - begin);
-  };
-  if (!residency->likely(count, [&](size_t i) { return list(i).first; }))
-    residency->fetch(count, list, counts);
+    return std::pair(indices.address(r.begin), r.size() * (indices.wide ? 8 : 4));
+  });
 }
 
 void Topology::ids_at(const int64_t* positions, size_t count, int64_t* out) const {

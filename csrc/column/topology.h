@@ -112,6 +112,19 @@ struct Topology {
         count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); }, counts);
   }
 
+  // Both. range(i): {address, bytes} of the i-th.
+  template <class Range>
+  void fetch_missing(size_t count, Range&& range) const {
+    if (!cold(count, [&](size_t i) { return range(i).first; })) return;
+    residency->fetch(
+        count,
+        [&](size_t i) {
+          const auto [address, bytes] = range(i);
+          return std::pair<uint64_t, uint64_t>(offset_of(address), bytes);
+        },
+        counts);
+  }
+
   // Both for the starts of lists.
   void fetch_starts(const int64_t* nodes, size_t count) const;
   // And for whole lists with their starts.

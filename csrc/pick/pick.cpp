@@ -15,19 +15,25 @@ namespace {
 
 constexpr size_t kChunk = 512;  // frontier nodes per task
 constexpr size_t kAhead = 64;   // how far ahead indptr is prefetched
-constexpr size_t kLag = 96;     // picks between the prefetch of a neighbour and its use
+constexpr size_t kLag = 64;     // picks between the prefetch of a neighbour and its use
 constexpr const char* kWhat = "sampling these neighbours";
 
 // Second half of every pick: positions are there, fetch the neighbours many at a time.
 template <class Id>
 void read_neighbours(const Topology& t, const Id* indices, const int64_t* positions, int64_t* neighbours,
                      size_t n) {
-  for (size_t j = 0; j < n; ++j) {
+  const auto read = [&](size_t j) {
     const auto v = static_cast<uint64_t>(indices[positions[j]]);
     if (v >= t.num_other) [[unlikely]]
       t.damaged_index(static_cast<uint64_t>(positions[j]));
     neighbours[j] = static_cast<int64_t>(v);
+  };
+  size_t j = 0;
+  for (; j + kLag < n; ++j) {
+    __builtin_prefetch(indices + positions[j + kLag]);
+    read(j);
   }
+  for (; j < n; ++j) read(j);
 }
 
 size_t take_count(uint64_t degree, const PickOptions& o) {
@@ -66,66 +72,90 @@ size_t to_offsets(PooledArray<uint64_t>& counts) {
   return total;
 }
 
+// The lists of a frontier and how many of each are taken.
+struct Lists {
+  PooledArray<uint64_t> begins, degrees, offsets;  // offsets: of the picks, one more than nodes
+
+  explicit Lists(size_t size) : begins(size), degrees(size), offsets(size + 1) {}
+};
+
+// First half: draws the positions for nodes [from, to), and writes down whose they are. `positions` and
+// `owners` begin where those of the whole frontier do.
+void draw_positions(const Lists& lists, const Frontier& f, int64_t first, const PickOptions& o, size_t from,
+                    size_t to, int64_t* positions, int64_t* owners) {
+  const uint64_t *const begins = lists.begins.data(), *const degrees = lists.degrees.data(),
+                        *const offsets = lists.offsets.data();
+  const size_t end = offsets[to];
+  const bool few = !o.replace && o.fanout > 0 && o.fanout <= static_cast<int64_t>(kFew);
+  const auto k = static_cast<uint64_t>(o.fanout);
+  for (size_t i = from; i < to; ++i) {
+    const size_t at = offsets[i], count = offsets[i + 1] - at;
+    const uint64_t degree = degrees[i];
+    const auto begin = static_cast<int64_t>(begins[i]);
+    int64_t *const p = positions + at, *const owner = owners + at;
+    // Where there is room for k, so many are written even if the list has fewer: the next nodes' come over
+    // them, and a loop that always runs k times is one that the processor foresees.
+    const size_t written = few && at + k <= end ? k : count;
+    if (o.fanout < 0 || (!o.replace && degree <= k)) {
+      for (size_t j = 0; j < written; ++j) p[j] = begin + static_cast<int64_t>(j);
+    } else {
+      Rng rng(f.stream(i, o.stream));
+      if (few)
+        choose_few(rng, degree, k, begin, p);
+      else if (o.replace)
+        choose_with_replacement(rng, degree, count, begin, p);
+      else
+        choose_without_replacement(rng, degree, count, begin, p);
+    }
+    for (size_t j = 0; j < written; ++j) owner[j] = first + static_cast<int64_t>(i);
+  }
+}
+
+Lists find_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
+  Lists lists(f.size);
+  t.fetch_starts(f.nodes, f.size);
+  uint64_t *const begins = lists.begins.data(), *const degrees = lists.degrees.data(),
+                  *const offsets = lists.offsets.data();
+  parallel_for(f.size, kChunk * 4, [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      if (i + kAhead < to) t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
+      const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
+      begins[i] = range.begin;
+      degrees[i] = range.size();
+      offsets[i] = take_count(range.size(), o);
+    }
+  });
+  offsets[f.size] = 0;
+  offsets[f.size] = to_offsets(lists.offsets);
+  return lists;
+}
+
+// Chunk by chunk, positions are drawn and then the neighbours there are read. Each by itself runs faster than
+// both in one loop: reads of a tight loop wait side by side, and a draw that was guessed wrong would stop
+// them.
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
                   const Outputs& out) {
-  PooledArray<uint64_t> begins(f.size), degrees(f.size), offsets(f.size);
-  t.fetch_starts(f.nodes, f.size);
-  parallel_for(f.size, kChunk * 4,
-               [&, begins = begins.data(), degrees = degrees.data(), offsets = offsets.data()](size_t from,
-                                                                                               size_t to) {
-                 for (size_t i = from; i < to; ++i) {
-                   if (i + kAhead < to) t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
-                   const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
-                   begins[i] = range.begin;
-                   degrees[i] = range.size();
-                   offsets[i] = take_count(range.size(), o);
-                 }
-               });
-  const size_t base = out.grow(to_offsets(offsets), o.most), end = out.positions.size();
-  const auto offset = [&, offsets = offsets.data()](size_t i) {
-    return i < f.size ? base + offsets[i] : end;
-  };
+  const Lists lists = find_lists(t, f, o);
+  const size_t count = lists.offsets[f.size], base = out.grow(count, o.most);
+  int64_t *const positions = out.positions.data() + base, *const owners = out.owners.data() + base,
+                 *const neighbours = out.neighbours.data() + base;
 
   // Lists that are not in memory are fetched all together, once it is known which parts of them are wanted.
-  const bool fetched = t.cold(f.size, [&](size_t i) { return t.indices.address(begins[i]); });
+  const bool fetched = t.cold(f.size, [&](size_t i) { return t.indices.address(lists.begins[i]); });
 
   with_width(t.indices, [&](const auto* indices) {
     parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
-      int64_t *const positions = out.positions.data(), *const owners = out.owners.data();
-      int64_t* const neighbours = out.neighbours.data();
-      size_t done = offset(from);  // neighbours are read up to here
-      for (size_t i = from; i < to; ++i) {
-        const size_t at = offset(i), count = offset(i + 1) - at;
-        const uint64_t begin = begins[i], degree = degrees[i];
-        int64_t* const p = positions + at;
-        if (o.fanout < 0 || (!o.replace && count == degree)) {
-          for (size_t j = 0; j < count; ++j) p[j] = static_cast<int64_t>(begin + j);
-        } else {
-          Rng rng(f.stream(i, o.stream));
-          if (o.replace)
-            choose_with_replacement(rng, degree, count, p);
-          else
-            choose_without_replacement(rng, degree, count, p);
-          for (size_t j = 0; j < count; ++j) p[j] += static_cast<int64_t>(begin);
-        }
-        for (size_t j = 0; j < count; ++j) owners[at + j] = first + static_cast<int64_t>(i);
-        if (fetched) continue;
-        for (size_t j = 0; j < count; ++j) __builtin_prefetch(indices + p[j]);
-        // Neighbours are read kLag picks behind their prefetch, so that every read has had time to arrive.
-        const size_t picked = at + count;
-        const size_t ready = i + 1 == to ? picked : std::max(done, picked - std::min(picked, kLag));
-        read_neighbours(t, indices, positions + done, neighbours + done, ready - done);
-        done = ready;
-      }
+      draw_positions(lists, f, first, o, from, to, positions, owners);
+      const size_t begin = lists.offsets[from], end = lists.offsets[to];
+      if (!fetched) read_neighbours(t, indices, positions + begin, neighbours + begin, end - begin);
     });
     if (!fetched) {
-      if (t.held) t.held->read(end - base);
+      if (t.held) t.held->read(count);
       return;
     }
-    const int64_t* const positions = out.positions.data() + base;
-    t.fetch(end - base, [&](size_t i) { return indices + positions[i]; }, sizeof *indices);
-    parallel_for(end - base, kChunk * 8, [&](size_t from, size_t to) {
-      read_neighbours(t, indices, positions + from, out.neighbours.data() + base + from, to - from);
+    t.fetch(count, [&](size_t i) { return indices + positions[i]; }, sizeof *indices);
+    parallel_for(count, kChunk * 8, [&](size_t from, size_t to) {
+      read_neighbours(t, indices, positions + from, neighbours + from, to - from);
     });
   });
 }

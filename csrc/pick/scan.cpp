@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "pick/subset.h"
 #include "pick/times.h"
+#include "pick/weights.h"
 
 namespace gz {
 namespace {
@@ -47,7 +48,9 @@ class ScanPicker {
     size_t number;
   };
 
-  double weight_of(uint64_t position) const;
+  double weight_of(const Edge& e) const {
+    return weight_at(t_, c_.weights, static_cast<uint64_t>(e.position));
+  }
   void collect(const Topology::Range& range, bool temporal, int64_t now);
   void sort();
   void place(const int64_t* numbers, const int64_t* last, int64_t begin, int64_t end);
@@ -93,18 +96,6 @@ void ScanPicker::operator()(const Frontier& f, size_t i, std::vector<int64_t>& o
     choose_weighted(rng, k, out);
   else
     take_uniform(rng, k, out);
-}
-
-double ScanPicker::weight_of(uint64_t position) const {
-  const uint64_t row = t_.row_at(position);
-  const Column& c = c_.weights;
-  const double w = c.dtype == DType::kFloat32   ? static_cast<const float*>(c.data)[row]
-                   : c.dtype == DType::kFloat64 ? static_cast<const double*>(c.data)[row]
-                                                : static_cast<const uint8_t*>(c.data)[row];
-  if (!(w >= 0) || std::isinf(w)) [[unlikely]]
-    throw std::invalid_argument("the weight of edge " + std::to_string(row) + " is " + std::to_string(w) +
-                                "; weights must be finite and not negative");
-  return w;
 }
 
 // The edges that may be picked, as they are stored.
@@ -177,10 +168,9 @@ void ScanPicker::take_before(const Frontier& f, size_t from, size_t i, std::vect
   Rng rng(f.stream(i, o_.stream));
   int64_t* const picked = room_for(k, out);
   if (o_.replace)
-    choose_with_replacement(rng, n, k, picked);
+    choose_with_replacement(rng, n, k, static_cast<int64_t>(begin), picked);
   else
-    choose_without_replacement(rng, n, k, picked);
-  for (uint64_t j = 0; j < k; ++j) picked[j] += static_cast<int64_t>(begin);
+    choose_without_replacement(rng, n, k, static_cast<int64_t>(begin), picked);
 }
 
 void ScanPicker::take_all(std::vector<int64_t>& out) {
@@ -198,9 +188,9 @@ void ScanPicker::take_uniform(Rng& rng, size_t k, std::vector<int64_t>& out) {
   }
   int64_t* const picked = room_for(k, out);
   if (o_.replace)
-    choose_with_replacement(rng, n, k, picked);
+    choose_with_replacement(rng, n, k, 0, picked);
   else
-    choose_without_replacement(rng, n, k, picked);
+    choose_without_replacement(rng, n, k, 0, picked);
   if (!in_order_) {
     numbers_.assign(picked, picked + k);
     std::sort(numbers_.begin(), numbers_.end());
@@ -244,7 +234,7 @@ bool ScanPicker::make_keys(Rng& rng, bool logarithms) {
   bool extreme = false;
   keys_.clear();
   for (size_t i = 0; i < valid_.size(); ++i) {
-    const double w = weight_of(static_cast<uint64_t>(valid_[i].position));
+    const double w = weight_of(valid_[i]);
     const double u = std::log(rng.unit_positive());
     if (!(w > 0)) continue;
     extreme |= is_extreme(w);
@@ -275,7 +265,7 @@ double ScanPicker::add_weights(int scale) {
   double total = 0, most = 0;
   keys_.clear();
   for (size_t i = 0; i < valid_.size(); ++i) {
-    double w = weight_of(static_cast<uint64_t>(valid_[i].position));
+    double w = weight_of(valid_[i]);
     most = std::max(most, w);
     if (scale) w = std::ldexp(w, scale);
     if (w > 0) keys_.push_back({total += w, i});

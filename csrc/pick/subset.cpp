@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/rng.h"
 #include "base/threads.h"
 #include "memory/memory.h"
 
@@ -12,25 +11,8 @@ namespace {
 constexpr uint64_t kDrawsBetweenPolls = 1 << 16;
 }  // namespace
 
-void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out) {
-  if (n <= 64) {
-    uint64_t taken = 0;
-    for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
-      uint64_t r = rng.below(j + 1);
-      if (taken >> r & 1) r = j;
-      taken |= uint64_t{1} << r;
-      out[i] = static_cast<int64_t>(r);
-    }
-    return;
-  }
-  if (k <= 32) {
-    for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
-      auto r = static_cast<int64_t>(rng.below(j + 1));
-      if (std::find(out, out + i, r) != out + i) r = static_cast<int64_t>(j);
-      out[i] = r;
-    }
-    return;
-  }
+void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t first, int64_t* out) {
+  if (k <= kFew) return choose_few(rng, n, k, first, out);
   // Large fanouts: the same draws, with an open-addressing set instead of a linear search.
   const int bits = 64 - __builtin_clzll(k * 2 - 1);
   require_memory(uint64_t{1} << bits, sizeof(int64_t), "a subset of this size");
@@ -47,15 +29,15 @@ void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out) 
   for (uint64_t j = n - k, i = 0; j < n; ++j, ++i) {
     auto r = static_cast<int64_t>(rng.below(j + 1));
     if (!add(r)) add(r = static_cast<int64_t>(j));
-    out[i] = r;
+    out[i] = first + r;
     if (i % kDrawsBetweenPolls == kDrawsBetweenPolls - 1) poll();
   }
 }
 
-void choose_with_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out) {
+void choose_with_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t first, int64_t* out) {
   while (k) {
     const uint64_t some = std::min(k, kDrawsBetweenPolls);
-    for (uint64_t j = 0; j < some; ++j) out[j] = static_cast<int64_t>(rng.below(n));
+    for (uint64_t j = 0; j < some; ++j) out[j] = first + static_cast<int64_t>(rng.below(n));
     out += some;
     if ((k -= some)) poll();
   }

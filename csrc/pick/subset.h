@@ -3,14 +3,38 @@
 
 #include <cstdint>
 
+#include "base/rng.h"
+
 namespace gz {
 
-class Rng;
+inline constexpr uint64_t kFew = 32;
 
-// k distinct offsets below n into out (Floyd's algorithm). k <= n.
-void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out);
+// k distinct numbers of [first, first + n) into out (Floyd's algorithm). k <= n.
+void choose_without_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t first, int64_t* out);
 
-// k offsets below n, drawn one by one.
-void choose_with_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t* out);
+// The same numbers for k up to kFew. No branch depends on what is drawn: guessing wrong would cost more than
+// the draw.
+inline void choose_few(Rng& rng, uint64_t n, uint64_t k, int64_t first, int64_t* out) {
+  const uint64_t begin = n - k;
+  if (n <= 64) {
+    uint64_t taken = 0;
+    for (uint64_t i = 0; i < k; ++i) {
+      uint64_t r = rng.below(begin + i + 1);
+      r = taken >> r & 1 ? begin + i : r;
+      taken |= uint64_t{1} << r;
+      out[i] = first + static_cast<int64_t>(r);
+    }
+    return;
+  }
+  for (uint64_t i = 0; i < k; ++i) {
+    const int64_t r = first + static_cast<int64_t>(rng.below(begin + i + 1));
+    bool taken = false;
+    for (uint64_t j = 0; j < i; ++j) taken |= out[j] == r;
+    out[i] = taken ? first + static_cast<int64_t>(begin + i) : r;
+  }
+}
+
+// k numbers of [first, first + n), drawn one by one.
+void choose_with_replacement(Rng& rng, uint64_t n, uint64_t k, int64_t first, int64_t* out);
 
 }  // namespace gz

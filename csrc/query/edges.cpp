@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "base/threads.h"
 #include "read/check.h"
@@ -17,11 +18,51 @@ int64_t find_in_list(const Topology& t, const Id* indices, Topology::Range range
   return at != end && *at == wanted ? at - indices : -1;
 }
 
+// Whether locate_edges() would wait for the disk: at the edges, or somewhere in the starts of lists.
+bool ends_are_cold(const Topology& t, const int64_t* positions, size_t count) {
+  constexpr size_t kStarts = 32;
+  return t.cold(count, [&](size_t i) { return t.indices.address(static_cast<uint64_t>(positions[i])); }) ||
+         t.cold(kStarts, [&](size_t i) { return t.indptr + t.num_nodes / kStarts * i; });
+}
+
+// Brings in what locate_edges() reads. The searches of all edges are made step by step, as std::upper_bound
+// makes each, so that the reads of a step are made together.
+void fetch_ends(const Topology& t, const PooledArray<int64_t>& positions) {
+  struct Search {
+    uint64_t begin, left;
+  };
+  const size_t count = positions.size(), width = t.indices.wide ? 8 : 4;
+  t.fetch_missing(count, [&](size_t i) {
+    return std::pair(t.indices.address(static_cast<uint64_t>(positions[i])), width);
+  });
+  PooledArray<Search> searches(count);
+  std::fill(searches.begin(), searches.end(), Search{0, t.num_nodes + 1});
+  for (bool going = true; going; poll()) {
+    const auto middle = [&](size_t i) {
+      const Search& s = searches[i];
+      return t.indptr + std::min(s.begin + s.left / 2, t.num_nodes);
+    };
+    t.fetch_missing(count, [&](size_t i) { return std::pair(middle(i), sizeof(uint64_t)); });
+    going = false;
+    for (size_t i = 0; i < count; ++i) {
+      Search& s = searches[i];
+      if (s.left == 0) continue;
+      const uint64_t half = s.left / 2;
+      if (*middle(i) <= static_cast<uint64_t>(positions[i]))
+        s = {s.begin + half + 1, s.left - half - 1};
+      else
+        s.left = half;
+      going |= s.left > 0;
+    }
+  }
+}
+
 }  // namespace
 
 void locate_edges(const Topology& t, const int64_t* positions, size_t count, int64_t* grouped,
                   int64_t* neighbour) {
   check_ids(positions, count, t.num_edges, "edge");
+  if (ends_are_cold(t, positions, count)) fetch_ends(t, checked_copy(positions, count, t.num_edges, "edge"));
   parallel_for(count, 256, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const auto p = static_cast<uint64_t>(checked_id(positions, i, t.num_edges, "edge"));
@@ -39,6 +80,7 @@ void match_edges(const Topology& t, const int64_t* grouped, const int64_t* neigh
                  int64_t* positions) {
   check_ids(grouped, count, t.num_nodes, "node");
   check_ids(neighbour, count, t.num_other, "node");
+  if (t.residency) t.fetch_lists(checked_copy(grouped, count, t.num_nodes, "node").data(), count);
   with_width(t.indices, [&](const auto* indices) {
     parallel_for(count, 256, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
@@ -50,6 +92,18 @@ void match_edges(const Topology& t, const int64_t* grouped, const int64_t* neigh
     });
   });
 }
+
+namespace {
+
+void fetch_lists(const Topology& t, const ChosenNodes& nodes) {
+  PooledArray<int64_t> known(nodes.size);
+  size_t n = 0;
+  for (size_t i = 0; i < nodes.size; ++i)
+    if (static_cast<uint64_t>(nodes.ids[i]) < t.num_nodes) known[n++] = nodes.ids[i];
+  t.fetch_lists(known.data(), n);
+}
+
+}  // namespace
 
 std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes,
                                           const std::vector<SubgraphEdgeType>& edge_types,
@@ -73,6 +127,7 @@ std::vector<SubgraphEdges> subgraph_edges(const std::vector<uint64_t>& num_nodes
     if (type.frontier_type >= nodes.size() || type.neighbour_type >= nodes.size())
       throw std::invalid_argument("an edge type names a node type that is not there");
     const ChosenNodes& list = nodes[type.frontier_type];
+    fetch_lists(t, list);
     const PlaceTable& own = places[type.frontier_type];
     const PlaceTable& other = places[type.neighbour_type];
     const size_t chunks = (list.size + kChunk - 1) / kChunk;

@@ -1,8 +1,8 @@
-// Reads rows, or pages, that are not in memory: many at a time, from all threads.
+// Reads rows, or pages, that are not in memory: many at a time.
 //
-// Rows are sorted by where they lie, neighbours are read together, and every thread keeps a deep queue of
-// reads going. A row that the device can deliver where it is wanted goes there at once; others pass through a
-// small buffer.
+// Rows are sorted by where they lie, neighbours are read together, and the caller keeps a deep queue of reads
+// going; no worker of threads.h is taken from those who compute. A row that the device can deliver where it
+// is wanted goes there at once; others pass through a small buffer.
 #pragma once
 
 #include <atomic>

@@ -44,6 +44,16 @@ Residency::Residency(std::shared_ptr<Mapping> mapping, bool by_page)
 
 Residency::~Residency() {
   load_->stop = true;
+  delete map_.load();
+}
+
+// No lock: a thread may be in here while another forks.
+PageMap& Residency::map() const {
+  PageMap* there = map_.load(std::memory_order_acquire);
+  if (there) return *there;
+  auto made = std::make_unique<PageMap>(*mapping_);
+  if (map_.compare_exchange_strong(there, made.get(), std::memory_order_acq_rel)) there = made.release();
+  return *there;
 }
 
 void Residency::allow_loading(bool allowed) {
@@ -63,7 +73,11 @@ uint64_t Residency::loaded() const {
 
 bool Residency::resident(uint64_t offset) const {
   unsigned char page = 0;
-  return ::mincore(mapping_->data() + offset / kPage * kPage, 1, &page) != 0 || (page & 1);
+  if (::mincore(mapping_->data() + offset / kPage * kPage, 1, &page) != 0 || (page & 1)) return true;
+  // Thought to be there, and gone: others will be, too.
+  if (PageMap* there = map_.load(std::memory_order_acquire); there && there->believed(offset / kPage))
+    there->forget();
+  return false;
 }
 
 void Residency::fetched(uint64_t bytes) {
@@ -105,6 +119,7 @@ void Residency::fetch_pages(PooledArray<RowRequest>& pages, ReadCounts& counts) 
   }
   const uint64_t before = counts.bytes;
   read_rows(*through_, 0, kPage, pages, nullptr, counts);
+  for (const RowRequest& page : pages) map().brought_in(page.row);
   fetched(counts.bytes - before);
 }
 

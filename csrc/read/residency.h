@@ -2,8 +2,8 @@
 //
 // Page faults bring in one page per thread and wait for it. So before rows or lists are read through the
 // mapping, a few of the places about to be read are looked up (mincore); if some are missing, the caller
-// reads with deep queues instead. A file that may be held in memory as a whole (allow_loading) is read from
-// front to back in the background once that is likely to pay.
+// reads what is not there (page_map.h) with deep queues instead. A file that may be held in memory as a whole
+// (allow_loading) is read from front to back in the background once that is likely to pay.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include "file/mapping.h"
 #include "memory/governor.h"
 #include "read/extents.h"
+#include "read/page_map.h"
 
 namespace gz {
 
@@ -46,17 +47,20 @@ class Residency {
   // Tells of bytes that had to be fetched; may start the background load.
   void fetched(uint64_t bytes);
 
-  // Brings the pages of `count` ranges into the page cache, many at a time. range(i): {offset, bytes}.
+  // Brings the pages of `count` ranges into the page cache, those that are not there, many at a time.
+  // range(i): {offset, bytes}.
   template <class Range>
   void fetch(size_t count, Range&& range, ReadCounts& counts) {
+    PageMap& there = map();
+    there.forget_if_old();
     PooledArray<RowRequest> pages;
     size_t n = 0;
     for (size_t i = 0; i < count; ++i) {
       const auto [offset, bytes] = range(i);
       if (bytes == 0) continue;
       for (uint64_t page = offset / kPage; page <= (offset + bytes - 1) / kPage; ++page) {
+        if ((n && pages[n - 1].row == page) || there.has(page)) continue;
         if (n == pages.size()) pages.resize(n ? n * 2 : 1024);
-        if (n && pages[n - 1].row == page) continue;
         pages[n++] = {page, 0};
       }
     }
@@ -75,6 +79,7 @@ class Residency {
            asked_.fetch_add(1, std::memory_order_relaxed) % kSkip != 0;
   }
   bool resident(uint64_t offset) const;
+  PageMap& map() const;  // made on first use
   void start_loading();
   void fetch_pages(PooledArray<RowRequest>& pages, ReadCounts& counts);
 
@@ -86,6 +91,7 @@ class Residency {
   std::atomic<uint64_t> fetched_{0};
   mutable std::atomic<uint32_t> warm_looks_{0}, asked_{0};
   std::shared_ptr<Load> load_;
+  mutable std::atomic<PageMap*> map_{nullptr};
   std::shared_ptr<governor::PagesWanted> wanted_;  // under fork_mutex()
   std::unique_ptr<ReadFile> through_;              // made on first use, under fork_mutex()
 };

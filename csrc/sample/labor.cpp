@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "base/threads.h"
+#include "pick/weights.h"
 #include "sample/node_table.h"
 
 namespace gz {
@@ -28,19 +29,6 @@ struct Candidates : LaborPicks {
 
   double a(size_t e) const { return weight.empty() ? 1.0 : weight[e]; }
 };
-
-double load_weight(const EdgeType& type, int64_t position) {
-  const uint64_t row = type.topology->row_at(static_cast<uint64_t>(position));
-  const Column& weights = type.columns.weights;
-  switch (weights.dtype) {
-    case DType::kFloat32:
-      return static_cast<const float*>(weights.data)[row];
-    case DType::kFloat64:
-      return static_cast<const double*>(weights.data)[row];
-    default:
-      return static_cast<const uint8_t*>(weights.data)[row] ? 1.0 : 0.0;
-  }
-}
 
 // What brings `most` near 1, where squares of such weights would end at 0 or at infinity. A power of two: it
 // changes no result but its exponent.
@@ -72,24 +60,15 @@ Candidates collect(const EdgeType& type, const LayerSeeds& seeds) {
   pick_all(type, seeds, c);
   c.begin = begins(c.owners, seeds.size);
   c.local.resize(c.neighbours.size());
+  std::copy(c.neighbours.begin(), c.neighbours.end(), c.local.begin());
   NodeTable<uint64_t> table;
-  if (c.neighbours.size())
-    table.number(
-        c.neighbours.size(), 0, true, [&](size_t i) { return static_cast<uint64_t>(c.neighbours[i]); },
-        [&](size_t added) { c.distinct.resize(added); },
-        [&](uint32_t rank, size_t i) { c.distinct[rank] = c.neighbours[i]; },
-        [&](size_t i, uint32_t local) { c.local[i] = local; });
+  if (c.local.size())
+    table.number(c.local.size(), 0, true, IdsToNumber<uint64_t>{c.local.data(), c.distinct});
   if (type.columns.weights) {
     c.weight.resize(c.positions.size());
     parallel_for(c.positions.size(), 4096, [&](size_t begin, size_t end) {
-      for (size_t e = begin; e < end; ++e) {
-        const double w = load_weight(type, c.positions[e]);
-        if (!(w >= 0) || std::isinf(w))
-          throw std::invalid_argument("the weight of the edge at position " + std::to_string(c.positions[e]) +
-                                      " is " + std::to_string(w) +
-                                      "; weights must be finite and not negative");
-        c.weight[e] = w;
-      }
+      for (size_t e = begin; e < end; ++e)
+        c.weight[e] = weight_at(*type.topology, type.columns.weights, static_cast<uint64_t>(c.positions[e]));
     });
     scale_to_one(c.weight);
   }

@@ -37,11 +37,7 @@ struct MetNodes {
   void number(int64_t* ids, size_t count) {
     if (count == 0) return;
     const size_t base = out.ids.size();
-    table.number(
-        count, static_cast<uint32_t>(base), false, [&](size_t i) { return static_cast<uint64_t>(ids[i]); },
-        [&](size_t added) { out.ids.resize(base + added); },
-        [&](uint32_t rank, size_t i) { out.ids[base + rank] = ids[i]; },
-        [&](size_t i, uint32_t local) { ids[i] = local; });
+    table.number(count, static_cast<uint32_t>(base), false, IdsToNumber<uint64_t>{ids, out.ids});
   }
 };
 

@@ -48,11 +48,9 @@ class Numbering {
     nodes_.resize(seeds.size);
     std::copy(seeds.nodes, seeds.nodes + seeds.size, nodes_.begin());
     if (seeds.size == 0) return;
-    size_t distinct = 0;
-    table_.number(
-        seeds.size, 0, false, [&](size_t i) { return static_cast<Key>(seeds.nodes[i]); },
-        [&](size_t added) { distinct = added; }, [](uint32_t, size_t) {}, [](size_t, uint32_t) {});
-    if (distinct == seeds.size) return;
+    Distinct places{seeds.nodes};
+    table_.number(seeds.size, 0, false, places);
+    if (places.count == seeds.size) return;
     table_ = NodeTable<Key>();
     for (size_t i = 0; i < seeds.size; ++i)
       table_.insert_one(static_cast<Key>(seeds.nodes[i]), static_cast<uint32_t>(i));
@@ -60,15 +58,23 @@ class Numbering {
 
   void number(PooledArray<int64_t>& ids, bool last) {
     if (ids.size() == 0) return;
-    const size_t base = nodes_.size();
-    table_.number(
-        ids.size(), static_cast<uint32_t>(base), last, [&](size_t i) { return static_cast<Key>(ids[i]); },
-        [&](size_t added) { nodes_.resize(base + added); },
-        [&](uint32_t rank, size_t i) { nodes_[base + rank] = ids[i]; },
-        [&](size_t i, uint32_t local) { ids[i] = local; });
+    table_.number(ids.size(), static_cast<uint32_t>(nodes_.size()), last,
+                  IdsToNumber<Key>{ids.data(), nodes_});
   }
 
  private:
+  // Seeds that are numbered by their places, which is right where none is given twice.
+  struct Distinct {
+    const int64_t* nodes;
+    size_t count = 0;
+
+    Key key(size_t i) const { return static_cast<Key>(nodes[i]); }
+    void allocate(size_t distinct) { count = distinct; }
+    void append(uint32_t, size_t) const {}
+    void number(size_t, uint32_t) const {}
+    uint32_t number_of(size_t i) const { return static_cast<uint32_t>(i); }
+  };
+
   PooledArray<int64_t>& nodes_;
   NodeTable<Key> table_;
 };

@@ -6,9 +6,9 @@
 //   1. chunk by chunk, candidates are sorted by part, in their order;
 //   2. part by part, they are looked up. One that is not there is inserted, and is the first of its node; of
 //      every other it is noted what it met: a number, or where the first one stands;
-//   3. chunk by chunk, first ones are marked in bits with running counts, so that "how many first ones stand
-//      before i" is one look-up;
-//   4. chunk by chunk, every candidate is given its number, and new nodes are appended in that order.
+//   3. chunk by chunk, what they met is put back in the candidates' order, first ones are counted up, and
+//      every one but the repeats of new nodes is given its number;
+//   4. chunk by chunk, those repeats take the numbers of their first ones.
 #pragma once
 
 #include <algorithm>
@@ -33,59 +33,52 @@ class NodeTable {
   // Gives `key` the number `local` unless it has one. For seeds, one by one.
   void insert_one(Key key, uint32_t local) {
     const uint64_t h = hash(key);
-    Part& part = parts_[part_of(h)];
+    Part& part = parts_[part_of(h, parts_.size())];
     part.reserve(part.count + 1);
-    Slot& slot = part.find(h, key);
+    Slot& slot = part.table().find(h, key);
     if (slot.value != kEmpty) return;
     slot = {key, local};
     ++part.count;
   }
 
-  // Numbers candidates key(0..count-1). New ones get first_local, first_local + 1, ... in order of first
-  // occurrence. append(rank, i) is called once for each new node, from several threads; number(i, local) once
-  // per candidate, after it. allocate(new_nodes) is called between, once. With `final` the table need not
-  // remember the new nodes.
-  template <class KeyOf, class Allocate, class Append, class Number>
-  void number(size_t count, uint32_t first_local, bool final, KeyOf&& key, Allocate&& allocate,
-              Append&& append, Number&& number) {
+  // Numbers `count` candidates. New ones get first_local, first_local + 1, ... in order of first occurrence.
+  // With `final` the table need not remember the new nodes, and forgets the others.
+  //   candidates.key(i)            what it is
+  //   candidates.allocate(n)       called once, before the following: there are n new nodes
+  //   candidates.append(rank, i)   once for each new node, from several threads, before i is numbered
+  //   candidates.number(i, local)  once for each candidate, from several threads
+  //   candidates.number_of(i)      what it was given
+  template <class Candidates>
+  void number(size_t count, uint32_t first_local, bool final, Candidates&& candidates) {
     if (count > kMost) throw std::length_error("a hop of 2^31 or more edges; use smaller batches or fanouts");
     if (count > kChunk && parts_.size() == 1) split();
     const size_t chunks = (count + kChunk - 1) / kChunk;
+    const auto size_of = [&](size_t c) { return std::min(kChunk, count - c * kChunk); };
     entries_.resize(count);
     starts_.resize(chunks * (parts_.size() + 1));
     firsts_.resize(chunks * parts_.size());
     parallel_for(chunks, 1, [&](size_t from, size_t to) {
-      for (size_t c = from; c < to; ++c) sort_chunk(c, std::min(kChunk, count - c * kChunk), key);
+      for (size_t c = from; c < to; ++c) sort_chunk(c, size_of(c), candidates);
     });
     parallel_for(parts_.size(), 1, [&](size_t from, size_t to) {
-      for (size_t p = from; p < to; ++p) look_up(p, chunks, !final);
+      for (size_t p = from; p < to; ++p) look_up(p, chunks, final);
     });
     const size_t new_nodes = rank_chunks(chunks);
     if (first_local + new_nodes >= kNew)
       throw std::length_error("a sample of 2^31 or more nodes; use smaller batches");
-    words_.resize(chunks * kWords);
-    ranks_.resize(chunks * kWords);
+    candidates.allocate(new_nodes);
     parallel_for(chunks, 1, [&](size_t from, size_t to) {
-      for (size_t c = from; c < to; ++c) mark_chunk(c, count);
+      for (size_t c = from; c < to; ++c) number_chunk(c, size_of(c), first_local, candidates);
     });
-    allocate(new_nodes);
-    parallel_for(chunks, 1, [&, entries = entries_.data(), ranks = ranks()](size_t from, size_t to) {
-      for (size_t i = from * kChunk, end = std::min(count, to * kChunk); i < end; ++i) {
-        const Entry& e = entries[i];
-        const auto met = static_cast<uint32_t>(e.key);
-        if (met < kNew) {
-          number(e.index, met);
-          continue;
-        }
-        const uint32_t rank = ranks.of(met & ~kNew);
-        if ((met & ~kNew) == e.index) append(rank, e.index);
-        number(e.index, first_local + rank);
-      }
+    parallel_for(chunks, 1, [&, entries = entries_.data()](size_t from, size_t to) {
+      for (size_t c = from; c < to; ++c)
+        for (const Entry *e = entries + c * kChunk, *end = e + repeats_[c]; e < end; ++e)
+          candidates.number(e->index, candidates.number_of(static_cast<size_t>(e->key)));
     });
     if (final) return;
-    parallel_for(parts_.size(), 1, [&, ranks = ranks()](size_t from, size_t to) {
+    parallel_for(parts_.size(), 1, [&](size_t from, size_t to) {
       for (size_t p = from; p < to; ++p)
-        for (Slot* slot : parts_[p].fresh) slot->value = first_local + ranks.of(slot->value & ~kNew);
+        for (Slot* slot : parts_[p].fresh) slot->value = candidates.number_of(slot->value & ~kNew);
     });
   }
 
@@ -94,7 +87,6 @@ class NodeTable {
   static constexpr uint32_t kNew =
       0x80000000;                         // value = kNew | index of the first occurrence, until numbered
   static constexpr size_t kChunk = 8192;  // candidates
-  static constexpr size_t kWords = kChunk / 64;
   static constexpr size_t kParts = 64;
   static constexpr int kLeastBits = 6;
 
@@ -104,8 +96,19 @@ class NodeTable {
   };
 
   struct Entry {
-    Key key;  // after pass 2: what was met
+    Key key;  // after pass 2: what was met. After pass 3: of a repeat, where the first one stands
     uint32_t index;
+  };
+
+  struct Table {
+    Slot* slots;
+    size_t mask;
+    int shift;
+
+    Slot& find(uint64_t h, Key key) const {
+      for (size_t at = h >> shift;; at = (at + 1) & mask)
+        if (slots[at].value == kEmpty || slots[at].key == key) return slots[at];
+    }
   };
 
   struct Part {
@@ -114,13 +117,7 @@ class NodeTable {
     size_t count = 0;
     int shift = 64;
 
-    Slot& find(uint64_t h, Key key) const {
-      Slot* const first = slots.data();
-      for (size_t at = h >> shift, mask = slots.size() - 1;; at = (at + 1) & mask) {
-        Slot& slot = first[at];
-        if (slot.value == kEmpty || slot.key == key) return slot;
-      }
-    }
+    Table table() const { return {slots.data(), slots.size() - 1, shift}; }
 
     // Room for `wanted` nodes with at most two thirds of the slots in use.
     void reserve(size_t wanted) {
@@ -130,8 +127,9 @@ class NodeTable {
       slots = PooledArray<Slot>(size_t{1} << bits);
       std::memset(static_cast<void*>(slots.data()), 0xFF, slots.size() * sizeof(Slot));
       shift = 64 - bits;
+      const Table to = table();
       for (const Slot& s : old)
-        if (s.value != kEmpty) find(hash(s.key), s.key) = s;
+        if (s.value != kEmpty) to.find(hash(s.key), s.key) = s;
     }
   };
 
@@ -140,7 +138,7 @@ class NodeTable {
     return (key + uint64_t{1}) * kGolden;
   }
   // The top bits choose the slot, the ones below them the part.
-  size_t part_of(uint64_t h) const { return ((h & 0xFFFFFFFF) * parts_.size()) >> 32; }
+  static size_t part_of(uint64_t h, size_t parts) { return ((h & 0xFFFFFFFF) * parts) >> 32; }
 
   // A few nodes need no parts; the first hop that has more makes them.
   void split() {
@@ -151,42 +149,47 @@ class NodeTable {
 
   uint32_t* starts(size_t chunk) const { return starts_.data() + chunk * (parts_.size() + 1); }
 
-  template <class KeyOf>
-  void sort_chunk(size_t c, size_t count, KeyOf&& key) {
-    const size_t base = c * kChunk;
+  // Copies where a loop writes to bytes or entries: for all the compiler knows, the originals change with
+  // them.
+  template <class Candidates>
+  void sort_chunk(size_t c, size_t count, const Candidates candidates) {
+    const size_t base = c * kChunk, parts = parts_.size();
     uint8_t part[kChunk];
     uint32_t at[kParts] = {};
     for (size_t i = 0; i < count; ++i) {
-      part[i] = static_cast<uint8_t>(part_of(hash(key(base + i))));
+      part[i] = static_cast<uint8_t>(part_of(hash(candidates.key(base + i)), parts));
       ++at[part[i]];
     }
     uint32_t* const start = starts(c);
     uint32_t total = 0;
-    for (size_t p = 0; p < parts_.size(); ++p) {
+    for (size_t p = 0; p < parts; ++p) {
       start[p] = total;
       total += std::exchange(at[p], total);
     }
-    start[parts_.size()] = total;
+    start[parts] = total;
     Entry* const entries = entries_.data() + base;
     for (size_t i = 0; i < count; ++i)
-      entries[at[part[i]]++] = {key(base + i), static_cast<uint32_t>(base + i)};
+      entries[at[part[i]]++] = {candidates.key(base + i), static_cast<uint32_t>(base + i)};
   }
 
-  void look_up(size_t p, size_t chunks, bool remember) {
-    Part& part = parts_[p];
+  void look_up(size_t p, size_t chunks, bool final) {
+    Part last;  // one for the last time: the next part takes its memory, which is in the cache by then
+    if (final) std::swap(last, parts_[p]);
+    Part& part = final ? last : parts_[p];
     part.fresh.clear();
     size_t candidates = 0;
     for (size_t c = 0; c < chunks; ++c) candidates += starts(c)[p + 1] - starts(c)[p];
     part.reserve(part.count + candidates);  // growing is dear: as if all were new
+    const Table table = part.table();
     for (size_t c = 0; c < chunks; ++c) {
       Entry* const entries = entries_.data() + c * kChunk;
       uint32_t first = 0;
       for (uint32_t i = starts(c)[p], end = starts(c)[p + 1]; i < end; ++i) {
         Entry& e = entries[i];
-        Slot& slot = part.find(hash(e.key), e.key);
+        Slot& slot = table.find(hash(e.key), e.key);
         if (slot.value == kEmpty) {
           slot = {e.key, kNew | e.index};
-          if (remember) part.fresh.push_back(&slot);
+          if (!final) part.fresh.push_back(&slot);
           ++first;
         }
         e.key = slot.value;
@@ -199,6 +202,7 @@ class NodeTable {
   // How many first ones stand before each chunk; returns how many there are.
   size_t rank_chunks(size_t chunks) {
     before_.resize(chunks);
+    repeats_.resize(chunks);
     uint32_t total = 0;
     for (size_t c = 0; c < chunks; ++c) {
       before_[c] = total;
@@ -207,42 +211,51 @@ class NodeTable {
     return total;
   }
 
-  void mark_chunk(size_t c, size_t count) {
-    uint64_t* const words = words_.data() + c * kWords;
-    uint32_t* const ranks = ranks_.data() + c * kWords;
-    std::memset(words, 0, kWords * sizeof *words);
-    const Entry* const entries = entries_.data();
-    for (size_t i = c * kChunk, end = std::min(count, i + kChunk); i < end; ++i) {
-      const Entry& e = entries[i];
-      const uint64_t first = static_cast<uint32_t>(e.key) == (kNew | e.index);
-      words[e.index % kChunk / 64] |= first << (e.index % 64);
-    }
+  template <class Candidates>
+  void number_chunk(size_t c, size_t count, uint32_t first_local, const Candidates candidates) {
+    const size_t base = c * kChunk;
+    Entry* const entries = entries_.data() + base;
+    uint32_t met[kChunk];
+    for (size_t i = 0; i < count; ++i) met[entries[i].index - base] = static_cast<uint32_t>(entries[i].key);
     uint32_t rank = before_[c];
-    for (size_t w = 0; w < kWords; ++w) {
-      ranks[w] = rank;
-      rank += static_cast<uint32_t>(std::popcount(words[w]));
+    size_t repeats = 0;
+    for (size_t at = 0; at < count; ++at) {
+      const auto i = static_cast<uint32_t>(base + at);
+      if (met[at] == (kNew | i)) {
+        candidates.append(rank, i);
+        candidates.number(i, first_local + rank++);
+      } else if (met[at] < kNew) {
+        candidates.number(i, met[at]);
+      } else {
+        entries[repeats++] = {static_cast<Key>(met[at] & ~kNew), i};
+      }
     }
+    repeats_[c] = repeats;
   }
-
-  // How many first ones stand before candidate i.
-  struct Ranks {
-    const uint64_t* words;
-    const uint32_t* before;  // each word
-
-    uint32_t of(uint32_t i) const {
-      return before[i / 64] +
-             static_cast<uint32_t>(std::popcount(words[i / 64] & ((uint64_t{1} << (i % 64)) - 1)));
-    }
-  };
-  Ranks ranks() const { return {words_.data(), ranks_.data()}; }
 
   std::vector<Part> parts_ = std::vector<Part>(1);
   PooledArray<Entry> entries_;    // by chunk, then by part, then by index
   PooledArray<uint32_t> starts_;  // by chunk: where the entries of each part begin, and where the last ends
   PooledArray<uint32_t> firsts_;  // by part: first ones in each chunk
-  std::vector<uint32_t> before_;
-  PooledArray<uint64_t> words_;
-  PooledArray<uint32_t> ranks_;
+  std::vector<uint32_t> before_;  // by chunk: first ones before it
+  std::vector<size_t> repeats_;   // by chunk: repeats of new nodes, at the front of its entries
+};
+
+// Candidates that are the ids in an array: numbers take their places, new nodes go to the end of another.
+template <class Key>
+struct IdsToNumber {
+  int64_t* ids;
+  PooledArray<int64_t>& nodes;
+  int64_t* added = nullptr;
+
+  Key key(size_t i) const { return static_cast<Key>(ids[i]); }
+  void allocate(size_t count) {
+    nodes.resize(nodes.size() + count);
+    added = nodes.end() - count;
+  }
+  void append(uint32_t rank, size_t i) const { added[rank] = ids[i]; }
+  void number(size_t i, uint32_t local) const { ids[i] = local; }
+  uint32_t number_of(size_t i) const { return static_cast<uint32_t>(ids[i]); }
 };
 
 }  // namespace gz

@@ -14,6 +14,35 @@
 namespace gz {
 namespace {
 
+// What a node is called in the tree of a seed.
+uint64_t key_in_tree(int64_t node, int64_t batch, uint64_t num_nodes) {
+  return static_cast<uint64_t>(batch) * num_nodes + static_cast<uint64_t>(node);
+}
+
+// Candidates of a disjoint sample: a node counts once in the tree of each seed.
+template <class Key>
+struct TreesToNumber : IdsToNumber<Key> {
+  const int64_t* owners;
+  const PooledArray<int64_t>& owner_batches;  // which may be `batches`, and then moves as that grows
+  uint64_t num_nodes;
+  PooledArray<int64_t>& batches;
+  const int64_t* owner_batch = owner_batches.data();
+  int64_t* added_batch = nullptr;
+
+  int64_t batch_of(size_t i) const { return owner_batch[owners[i]]; }
+  Key key(size_t i) const { return static_cast<Key>(key_in_tree(this->ids[i], batch_of(i), num_nodes)); }
+  void allocate(size_t count) {
+    IdsToNumber<Key>::allocate(count);
+    batches.resize(batches.size() + count);
+    added_batch = batches.end() - count;
+    owner_batch = owner_batches.data();
+  }
+  void append(uint32_t rank, size_t i) const {
+    IdsToNumber<Key>::append(rank, i);
+    added_batch[rank] = batch_of(i);
+  }
+};
+
 // The nodes of one type: what has been sampled so far and the table that numbers them.
 class NodeSet {
  public:
@@ -42,7 +71,7 @@ class NodeSet {
             const int64_t batch = disjoint_ ? first_batch + static_cast<int64_t>(i) : 0;
             if (disjoint_) out_.batch[base + i] = batch;
             using Key = typename std::remove_reference_t<decltype(table)>::KeyType;
-            table.insert_one(static_cast<Key>(key(out_.ids[base + i], batch)),
+            table.insert_one(static_cast<Key>(key_in_tree(out_.ids[base + i], batch, stride_)),
                              static_cast<uint32_t>(base + i));
           }
         },
@@ -56,42 +85,22 @@ class NodeSet {
     out_.per_hop.push_back(static_cast<int64_t>(frontier_end_ - frontier_begin_));
   }
 
-  // `last` is for the frontier's owner: no hop after this one looks nodes of this type up again.
+  // Numbers the neighbours [from ...), which `owners` picked. `last`: no hop after this one looks nodes of
+  // this type up again.
   void number(PooledArray<int64_t>& neighbours, size_t from, const PooledArray<int64_t>& owners,
-              const PooledArray<int64_t>* owner_batch, bool last) {
+              const PooledArray<int64_t>& owner_batch, bool last) {
     const size_t count = neighbours.size() - from;
     if (count == 0) return;
-    int64_t* const ids = neighbours.data() + from;
-    const int64_t* const owner = owners.data() + from;
-    const auto batch_of = [&](size_t i) { return (*owner_batch)[static_cast<size_t>(owner[i])]; };
-    const size_t base = out_.ids.size();
-    int64_t *new_ids = nullptr, *new_batch = nullptr;
-    const auto allocate = [&](size_t added) {
-      out_.ids.resize(base + added);
-      new_ids = out_.ids.data() + base;
-      if (!disjoint_) return;
-      out_.batch.resize(base + added);
-      new_batch = out_.batch.data() + base;
-    };
-    const auto number_one = [&](size_t i, uint32_t local) { ids[i] = local; };
-    const auto run = [&](auto& table, auto&& key_of, auto&& append) {
-      table.number(count, static_cast<uint32_t>(base), last, key_of, allocate, append, number_one);
-    };
+    const auto base = static_cast<uint32_t>(out_.ids.size());
     std::visit(
         [&](auto& table) {
           using Key = typename std::remove_reference_t<decltype(table)>::KeyType;
-          if (disjoint_) {
-            run(
-                table, [&](size_t i) { return static_cast<Key>(key(ids[i], batch_of(i))); },
-                [&](uint32_t rank, size_t i) {
-                  new_ids[rank] = ids[i];
-                  new_batch[rank] = batch_of(i);
-                });
-          } else {
-            run(
-                table, [&](size_t i) { return static_cast<Key>(ids[i]); },
-                [&](uint32_t rank, size_t i) { new_ids[rank] = ids[i]; });
-          }
+          const IdsToNumber<Key> ids{neighbours.data() + from, out_.ids};
+          if (disjoint_)
+            table.number(count, base, last,
+                         TreesToNumber<Key>{ids, owners.data() + from, owner_batch, stride_, out_.batch});
+          else
+            table.number(count, base, last, IdsToNumber<Key>(ids));
         },
         table_);
   }
@@ -101,10 +110,6 @@ class NodeSet {
   const SampledNodes& out() const { return out_; }
 
  private:
-  uint64_t key(int64_t node, int64_t batch) const {
-    return static_cast<uint64_t>(batch) * stride_ + static_cast<uint64_t>(node);
-  }
-
   SampledNodes& out_;
   uint64_t stride_;
   bool disjoint_;
@@ -186,7 +191,7 @@ Sample sample(const std::vector<uint64_t>& num_nodes, const std::vector<EdgeType
       expand(type, frontier, static_cast<int64_t>(from.frontier_begin()), pick_options, options.want_edge_ids,
              out);
       out.per_hop.push_back(static_cast<int64_t>(out.rows.size() - base));
-      sets[type.neighbour_type].number(out.neighbour, base, out.frontier, &from.out().batch,
+      sets[type.neighbour_type].number(out.neighbour, base, out.frontier, from.out().batch,
                                        hop * edge_types.size() + e == last_use[type.neighbour_type]);
     }
     for (auto& set : sets) set.end_hop();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/threads.h"
@@ -13,13 +14,16 @@ namespace {
 constexpr uint64_t kTries = 32;  // at least, before a step is drawn from the exact rates
 constexpr uint64_t kPollEvery = 1 << 14;
 
-// One task's walks.
+// One task's walks. Those of a file that is not in memory are many, and what all of them read next is fetched
+// at once; others are as many as a thread can have reads in flight for.
 template <class Id>
 class Node2Vec {
  public:
-  Node2Vec(const Topology& t, const Id* indices, double p, double q)
+  Node2Vec(const Topology& t, const Id* indices, double p, double q, size_t in_flight, bool cold)
       : t_(t),
         indices_(indices),
+        cold_(cold),
+        walks_(in_flight),
         back_(1 / p),
         away_(1 / q),
         largest_(std::max({1.0, back_, away_})),
@@ -35,15 +39,16 @@ class Node2Vec {
     next_ = first;
     last_ = last;
     size_t active = 0;
-    while (active < kWalksInFlight && begin_walk(walks_[active])) ++active;
+    while (active < walks_.size() && begin_walk(walks_[active])) ++active;
     for (uint64_t round = 1; active; ++round) {
+      if (cold_) t_.fetch_missing(active, [&](size_t w) { return next_read(walks_[w]); });
       for (size_t w = 0; w < active;) {
         if (visit(walks_[w]))
           ++w;
         else
           std::swap(walks_[w], walks_[--active]);
       }
-      if (round % kPollEvery == 0) poll();
+      if (cold_ || round % kPollEvery == 0) poll();
     }
   }
 
@@ -97,6 +102,22 @@ class Node2Vec {
   bool end_walk(Walk& w) {
     std::fill(w.out + w.step, w.out + request_.length + 1, -1);
     return begin_walk(w);
+  }
+
+  // What the next visit reads. Steps from the exact rates, which read whole lists, are few.
+  std::pair<const void*, size_t> next_read(const Walk& w) const {
+    switch (w.stage) {
+      case Stage::kList:
+        return {t_.indptr + w.node, 2 * sizeof(uint64_t)};
+      case Stage::kAlias:
+        return {t_.alias + w.position, sizeof(AliasEntry)};
+      case Stage::kCandidate:
+        return {indices_ + w.position, sizeof(Id)};
+      case Stage::kSearch:
+        break;
+    }
+    if (halves(w)) return {indices_ + w.low + w.size / 2, sizeof(Id)};
+    return {indices_ + w.low, w.size * sizeof(Id)};
   }
 
   // False when the walk is over and there is no other to take its place.
@@ -157,12 +178,14 @@ class Node2Vec {
     return true;
   }
 
+  bool halves(const Walk& w) const { return t_.sorted && w.size > kScan; }
+
   void prefetch_middle(const Walk& w) const {
-    __builtin_prefetch(indices_ + w.low + (w.size > kScan && t_.sorted ? w.size / 2 : 0));
+    __builtin_prefetch(indices_ + w.low + (halves(w) ? w.size / 2 : 0));
   }
 
   bool search(Walk& w) {
-    if (t_.sorted && w.size > kScan) {
+    if (halves(w)) {
       const uint64_t half = w.size / 2;
       if (static_cast<int64_t>(indices_[w.low + half]) <= w.candidate) {
         w.low += half;
@@ -319,20 +342,25 @@ class Node2Vec {
 
   const Topology& t_;
   const Id* indices_;
+  const bool cold_;
+  std::vector<Walk> walks_;
   double back_, away_, largest_, sure_, hopeless_;
   WalkRequest request_{};
   size_t next_ = 0, last_ = 0;
   std::vector<Id> previous_;  // its neighbours, sorted, where the file's lists are not
-  Walk walks_[kWalksInFlight];
 };
 
 }  // namespace
 
-void node2vec_walks(const Topology& t, double p, double q, const WalkRequest& request, size_t first,
-                    size_t last) {
+void node2vec_walks(const Topology& t, double p, double q, const WalkRequest& request, size_t num_starts) {
   with_width(t.indices, [&](const auto* indices) {
     using Id = std::remove_cvref_t<decltype(*indices)>;
-    Node2Vec<Id>(t, indices, p, q).run(request, first, last);
+    if (t.cold(num_starts, [&](size_t i) { return t.indptr + request.starts[i]; }))
+      return Node2Vec<Id>(t, indices, p, q, std::min(num_starts, kColdWalks), true)
+          .run(request, 0, num_starts);
+    parallel_for(num_starts, kWalksPerTask, [&](size_t begin, size_t end) {
+      Node2Vec<Id>(t, indices, p, q, kWalksInFlight, false).run(request, begin, end);
+    });
   });
 }
 

@@ -23,8 +23,8 @@ struct WalkRequest {
   int64_t* out;  // [starts, length + 1]
 };
 
-// The walks from starts [first, last).
-void node2vec_walks(const Topology& topology, double p, double q, const WalkRequest& request, size_t first,
-                    size_t last);
+// The walks from all starts.
+void node2vec_walks(const Topology& topology, double p, double q, const WalkRequest& request,
+                    size_t num_starts);
 
 }  // namespace gz

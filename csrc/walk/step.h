@@ -10,6 +10,8 @@
 namespace gz {
 
 inline constexpr size_t kWalksInFlight = 64;  // per thread, so that their cache misses overlap
+inline constexpr size_t kWalksPerTask = kWalksInFlight * 16;
+inline constexpr size_t kColdWalks = 1 << 16;  // in flight together where reads wait for the disk
 
 inline Rng walk_rng(uint64_t rng_seed, size_t index, int64_t start) {
   return Rng(fold(fold(fold(1, rng_seed), index), static_cast<uint64_t>(start)));

@@ -20,8 +20,6 @@
 namespace gz {
 namespace {
 
-constexpr size_t kWalksPerTask = kWalksInFlight * 16;
-constexpr size_t kColdWalks = 1 << 16;
 constexpr size_t kStepsBetweenPolls = 1 << 8;  // steps of all walks in flight
 
 struct Walk {
@@ -173,8 +171,7 @@ PooledArray<int64_t> random_walk(const Topology& t, const int64_t* starts, size_
   const WalkRequest request{
       .starts = nodes.data(), .length = length, .rng_seed = rng_seed, .out = result.data()};
   if (p != 1 || q != 1) {
-    parallel_for(num_starts, kWalksPerTask,
-                 [&](size_t begin, size_t end) { node2vec_walks(t, p, q, request, begin, end); });
+    node2vec_walks(t, p, q, request, num_starts);
     return result;
   }
   with_width(t.indices, [&](const auto* indices) {
@@ -201,11 +198,11 @@ PooledArray<int64_t> random_fanout(const Topology& t, const int64_t* starts, siz
       Rng rng = walk_rng(rng_seed, i, nodes[i]);
       int64_t* const row = out + i * k;
       const size_t count = list.size() == 0 ? 0 : replace ? k : std::min<uint64_t>(k, list.size());
+      const auto first = static_cast<int64_t>(list.begin);
       if (replace)
-        choose_with_replacement(rng, list.size(), count, row);
+        choose_with_replacement(rng, list.size(), count, first, row);
       else
-        choose_without_replacement(rng, list.size(), count, row);
-      for (size_t j = 0; j < count; ++j) row[j] += static_cast<int64_t>(list.begin);
+        choose_without_replacement(rng, list.size(), count, first, row);
       std::fill(row + count, row + k, -1);
     }
   };

@@ -259,6 +259,8 @@ def test_walks_and_fanouts_of_a_cold_topology_are_those_of_a_warm_one(weighted, 
     starts = np.random.default_rng(1).integers(0, 39_000, 3000)
     calls = (
         lambda g: g.batch_random_walk(starts, 8, rng_seed=3),
+        lambda g: g.batch_random_walk(starts, 8, p=4.0, q=0.5, rng_seed=3),
+        lambda g: g.batch_random_walk(starts, 8, p=0.1, q=2.0, rng_seed=3),
         lambda g: g.batch_random_fanout(starts, 4, rng_seed=3),
         lambda g: g.batch_random_fanout(starts, 4, replace=True, rng_seed=3),
     )
@@ -271,6 +273,78 @@ def test_walks_and_fanouts_of_a_cold_topology_are_those_of_a_warm_one(weighted, 
         evict(path)
         np.testing.assert_array_equal(call(graph), warm)
         assert graph.stats()["reads"] > 0
+
+
+@pytest.mark.parametrize("neighbor_order", ["id", "input"])
+def test_questions_about_edges_of_a_cold_topology_are_answered_as_of_a_warm_one(neighbor_order, tmp_path):
+    edges = random_edges(40_000, 600_000)
+    gz.ingest(
+        tmp_path / "g",
+        edges=(edges.src, edges.dst),
+        num_nodes=40_000,
+        neighbor_order=neighbor_order,
+    )
+    rng = np.random.default_rng(1)
+    positions, chosen = rng.integers(0, 600_000, 2000), rng.permutation(40_000)[:4000]
+    pairs = (
+        np.concatenate([edges.dst[:1000], rng.integers(0, 40_000, 1000)]),
+        np.concatenate([edges.src[:1000], rng.integers(0, 40_000, 1000)]),
+    )
+
+    def subgraph(topology):
+        edge_type = _engine.SubgraphEdgeType(topology, 0, 0)
+        found = _engine.subgraph_edges([40_000], [edge_type], [chosen])[0]
+        return found.frontier, found.neighbour, found.positions
+
+    def induced(topology):
+        found = _engine.induced_edges(topology, chosen, chosen)
+        return found.neighbour, found.frontier, found.rows
+
+    def ends(topology):
+        found = _engine.locate_edges(topology, positions)
+        return found.grouped, found.neighbour
+
+    calls = (
+        ends,
+        lambda t: (_engine.match_edges(t, *pairs),),
+        subgraph,
+        induced,
+    )
+    for call in calls:
+        first, graph = (gz.open(tmp_path / "g").graph() for _ in range(2))
+        for g in (first, graph):
+            g._topology.allow_loading(False)  # or a thread would bring in what is evicted
+        warm = call(first._topology)
+        path = graph.path
+        del first, g
+        evict(path)
+        for cold, expected in zip(call(graph._topology), warm, strict=True):
+            np.testing.assert_array_equal(cold, expected)
+        assert graph.stats()["reads"] > 0
+
+
+def test_of_a_topology_that_is_half_in_memory_the_other_half_is_read(tmp_path):
+    edges = random_edges(40_000, 600_000)
+    gz.ingest(tmp_path / "g", edges=(edges.src, edges.dst), num_nodes=40_000)
+    seeds = np.arange(0, 40_000, 4)
+    warm = gz.open(tmp_path / "g").graph().sample(seeds, [-1], rng_seed=1)
+    read = []
+    for _ in range(5):  # the kernel may drop any page at any time
+        graph = gz.open(tmp_path / "g").graph()
+        graph._topology.allow_loading(False)  # or a thread would bring in what is evicted
+        size = os.path.getsize(graph.path)
+        evict(graph.path)
+        with open(graph.path, "rb") as f:
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            f.read(size // 2)
+        half = graph.sample(seeds, [-1], rng_seed=1)
+        read.append(graph.stats()["bytes_read"])
+        np.testing.assert_array_equal(half.nodes, warm.nodes)
+        np.testing.assert_array_equal(half.src, warm.src)
+        if 0 < read[-1] < size * 0.6:
+            return
+        del graph
+    pytest.fail(f"{read} bytes were read of a file of {size}, half of which was in memory")
 
 
 # ---- who gets the memory; how much of it a row cache has is up to the governor (test_governor.py) ----

@@ -80,8 +80,9 @@ def _make_group(size: int) -> str:
         for file in more:
             with suppress(OSError):
                 _write(f"{folder}/{file}", "0")
-        if procfs.number(f"{folder}/{name}") is None:
-            raise OSError(22, "the limit does not take")
+        enter = ["sh", "-c", 'echo $$ > "$0"', f"{folder}/cgroup.procs"]
+        if procfs.number(f"{folder}/{name}") is None or subprocess.run(enter, capture_output=True).returncode:
+            raise OSError(22, "it takes no limit or no process")
     except OSError:
         os.rmdir(folder)
         raise

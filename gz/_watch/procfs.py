@@ -27,16 +27,24 @@ def number(path: str, root: str = "/") -> int | None:
 
 def field(path: str, name: str, root: str = "/") -> str | None:
     """What stands behind "name" and a colon or a space at the start of a line."""
-    for line in (text(path, root) or "").splitlines():
+    return field_in(text(path, root) or "", name)
+
+
+def size(path: str, name: str, root: str = "/") -> int | None:
+    """Such a field in bytes: "VmRSS:  1234 kB", "read_bytes: 4096"."""
+    return size_in(text(path, root) or "", name)
+
+
+def field_in(lines: str, name: str) -> str | None:
+    for line in lines.splitlines():
         rest = line.removeprefix(name)
         if rest != line and rest[:1] in (":", " ", "\t"):
             return rest.lstrip(": \t").strip()
     return None
 
 
-def size(path: str, name: str, root: str = "/") -> int | None:
-    """Such a field in bytes: "VmRSS:  1234 kB", "read_bytes: 4096"."""
-    words = (field(path, name, root) or "").split()
+def size_in(lines: str, name: str) -> int | None:
+    words = (field_in(lines, name) or "").split()
     if not words or not words[0].isdigit():
         return None
     return int(words[0]) * (1024 if words[1:] == ["kB"] else 1)

@@ -14,12 +14,12 @@ def of_process(pid: int | str = "self", root: str = "/") -> dict[str, Any]:
     that the kernel takes back when it needs them; ``rss`` is both, ``peak`` the most there was.
     ``read``: bytes that disks delivered for this process, whoever asked for them, since it began.
     """
-    status, io = f"/proc/{pid}/status", f"/proc/{pid}/io"
+    status = procfs.text(f"/proc/{pid}/status", root) or ""  # once, so that the parts add up
     return {
-        "rss": procfs.size(status, "VmRSS", root),
-        "anonymous": procfs.size(status, "RssAnon", root),
-        "file_pages": procfs.size(status, "RssFile", root),
-        "shared": procfs.size(status, "RssShmem", root),
-        "peak": procfs.size(status, "VmHWM", root),
-        "read": procfs.size(io, "read_bytes", root),
+        "rss": procfs.size_in(status, "VmRSS"),
+        "anonymous": procfs.size_in(status, "RssAnon"),
+        "file_pages": procfs.size_in(status, "RssFile"),
+        "shared": procfs.size_in(status, "RssShmem"),
+        "peak": procfs.size_in(status, "VmHWM"),
+        "read": procfs.size(f"/proc/{pid}/io", "read_bytes", root),
     }

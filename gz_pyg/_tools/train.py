@@ -35,7 +35,7 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     begun = time.monotonic()
     batches, loss = 0, 0.0
-    while time.monotonic() - begun < args.seconds:
+    while batches < args.least or time.monotonic() - begun < args.seconds:
         for batch in train:
             optimizer.zero_grad()
             out = model(batch.x, batch.edge_index)[: batch.batch_size]
@@ -45,7 +45,7 @@ def main() -> None:
             batches += 1
             loss = error.item() if batches == 1 else 0.95 * loss + 0.05 * error.item()
             _tell(batches=batches, loss=loss, postfix=train.postfix(), stats=train.stats())
-            if time.monotonic() - begun >= args.seconds:
+            if batches >= args.least and time.monotonic() - begun >= args.seconds:
                 break
     seconds = time.monotonic() - begun
     _tell(phase="test")
@@ -88,6 +88,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("store")
     parser.add_argument("--data", choices=("files", "memory"), default="files")
     parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--least", type=int, default=20, help="batches, however long they take")
     parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--test", type=int, default=2048)
     parser.add_argument("--cache", default="auto")

@@ -14,7 +14,7 @@ import report_check
 import gz
 from gz._measure import capped, demo, disk
 from gz._measure.demo_graph import CLASSES, DemoGraph
-from gz._watch import software
+from gz._watch import machine, software
 from gz.cli import main
 
 
@@ -57,7 +57,7 @@ def test_doctor_predicts_for_every_cache(store, capsys):
         "/dev/shm",
     ):
         assert word in text
-    assert max(map(len, text.splitlines())) <= 80
+    assert all(len(line) <= 80 or max(map(len, line.split())) > 40 for line in text.splitlines())
 
 
 def test_doctor_without_a_store_leaves_no_file(tmp_path, capsys, monkeypatch):
@@ -163,7 +163,11 @@ def _refused(size):
 def test_a_watched_command_that_takes_too_much_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(capped, "_make_group", _refused)
     limit = capped.Limit.of(200 * 10**6)
-    greedy = "import time\nheld = []\nwhile True:\n    held.append(b'x' * 10**7)\n    time.sleep(0.005)\n"
+    # It stops at 600 MB, however late the watch comes.
+    greedy = (
+        "import time\nheld = []\nwhile len(held) < 60:\n    held.append(b'x' * 10**7)\n    time.sleep(0.01)\n"
+    )
+    greedy += "time.sleep(100)\n"
     ran = capped.run(
         [sys.executable, "-c", greedy], limit, str(tmp_path / "o"), lambda *_: None, dict(os.environ)
     )
@@ -179,6 +183,9 @@ def test_a_cgroup_kills_and_is_removed(tmp_path):
     limit = capped.Limit.of(100 * 10**6)
     if limit.folder is None:
         pytest.skip(limit.how)
+    if machine.describe()["swap"]:
+        limit.close()
+        pytest.skip("there is swap, which a limit of memory may not reach")
     try:
         greedy = "b'x' * 10**9"
         ran = capped.run(

@@ -72,8 +72,9 @@ def test_the_mount_of_a_path_is_the_nearest_and_last(tmp_path, path, filesystem,
 def test_the_machine_is_described_as_python_sees_it(tmp_path):
     found = machine.describe()
     assert found["cores"] == len(os.sched_getaffinity(0))
-    assert found["ram"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 0 < found["free"] <= found["ram"]
+    # A container may be told of less than there is.
+    assert 0 < found["ram"] <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert found["free"] > 0
     assert found["open_files"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     place = storage.describe(str(tmp_path))
     space = os.statvfs(tmp_path)

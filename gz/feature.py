@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -209,9 +210,8 @@ def _open_again(
     column = FeatureStore(path, cache)
     if column.version != version:
         raise replaced(path, "since it was pickled")
-    if hot:
+    with suppress(FileNotFoundError):  # put in front anew, or no longer: it goes without
         files = [FeatureStore(file, 0, _share=Share()) for file, _ in hot]
-        if [f.version for f in files] != [v for _, v in hot]:
-            raise replaced(path, "since it was pickled")
-        column._use_hot(files[0], files[1:])
+        if files and [f.version for f in files] == [v for _, v in hot]:
+            column._use_hot(files[0], files[1:])
     return column

@@ -66,7 +66,7 @@ HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
       bad(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();
-    auto residency = std::make_unique<Residency>(file->mapping);
+    auto residency = std::make_unique<Residency>(file->mapping, false);
     residency->allow_loading(true);
     tiers_.push_back({std::move(file), std::move(residency), count_});
     count_ += rows;

@@ -20,6 +20,7 @@ from gz._base.sizes import amount, parse_memory
 # kernel takes back when the script needs more.
 _FOR_THE_SCRIPT = 0.35
 # Of what is left, for rows that are read most where the topology, which is read too, has no place as a whole.
+# None where it is larger than all that is free: its pages come and go, and take those of the rows along.
 _BESIDE_TOPOLOGY = 0.4
 AUTO = (1 << 64) - 1  # as the size of a row cache: what the governor allows
 
@@ -78,15 +79,16 @@ def parse_cache(cache: str | int) -> int | None:
 
 def divide(parts: list[Part], cache: int | None, free: int | None = None) -> dict[Any, Share]:
     """Divides the free memory (found out when not given) among `parts`. `cache`: bytes, or None for auto."""
-    room = int((free_ram() if free is None else free) * (1 - _FOR_THE_SCRIPT)) - (cache or 0)
+    free = free_ram() if free is None else free
+    room = int(free * (1 - _FOR_THE_SCRIPT)) - (cache or 0)
     held: set[Any] = set()
     whole = [p for p in parts if p.hot_of is None]
     for part in sorted(whole, key=lambda p: p.row_bytes):
         if part.bytes <= room:
             held.add(part.key)
             room -= part.bytes
-    if any(p.row_bytes == 0 and p.key not in held for p in parts):
-        room = int(room * _BESIDE_TOPOLOGY)
+    if lists := sum(p.bytes for p in parts if p.row_bytes == 0 and p.key not in held):
+        room = int(room * _BESIDE_TOPOLOGY) if lists <= free else 0
     full: set[Any] = set()  # columns of which no more is held
     for part in parts:
         if part.hot_of is None or part.hot_of in held or part.hot_of in full:

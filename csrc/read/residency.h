@@ -11,9 +11,9 @@
 #include <memory>
 
 #include "file/mapping.h"
+#include "file/page_map.h"
 #include "memory/governor.h"
 #include "read/extents.h"
-#include "read/page_map.h"
 
 namespace gz {
 

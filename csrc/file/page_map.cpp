@@ -1,4 +1,4 @@
-#include "read/page_map.h"
+#include "file/page_map.h"
 
 #include <sys/mman.h>
 

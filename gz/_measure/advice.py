@@ -29,15 +29,15 @@ def advise(
     if wide:
         names = ", ".join(wide)
         advice.append(
-            f"float16 or bfloat16 halves {names} on disk and in the cache: `gz add STORE --feature x=FILE "
-            "--dtype float16 --replace`. Rows below 4096 bytes still cost a read of a block each: it helps "
+            f"float16 or bfloat16 halves {names} on disk and in the cache: `gz add STORE --features x=FILE "
+            "--dtype float16 --overwrite`. Rows below 4096 bytes still cost a read of a block each: it helps "
             "as far as more rows fit into memory."
         )
     useful = found.misses * _mean_row(work) / found.bytes_read if found.bytes_read else 1.0
     if useful < 0.3 and found.verdict == "disk-bound":
         advice.append(
             f"Of the bytes read {100 * useful:.0f} % are rows that were asked for: what is used together "
-            "lies apart. Nodes numbered by degree, or by community, before the ingest bring them together."
+            "lies apart. `gz reorder STORE` copies the rows that training reads most to where they lie together."
         )
     if found.verdict == "disk-bound":
         if speeds.reads < _SLOW_DISK:

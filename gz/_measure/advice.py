@@ -37,7 +37,7 @@ def advise(
     if useful < 0.3 and found.verdict == "disk-bound":
         advice.append(
             f"Of the bytes read {100 * useful:.0f} % are rows that were asked for: what is used together "
-            "lies apart. `gz reorder STORE` copies the rows that training reads most to where they lie together."
+            "lies apart. `gz reorder STORE` puts the rows that training reads most side by side."
         )
     if found.verdict == "disk-bound":
         if speeds.reads < _SLOW_DISK:

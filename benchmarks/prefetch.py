@@ -24,7 +24,7 @@ import time
 
 import _common
 import _process
-from pyg_loader import BATCH, store
+from pyg_loader import BATCH
 
 DEPTHS = (0, 1, 2, 4)
 HAND_OVER = 0.1  # ms
@@ -136,7 +136,7 @@ def main() -> None:
     gz.set_num_threads(args.threads)
     count = min(args.batches * BATCH, data.graph.num_nodes)
     seeds = torch.from_numpy(np.random.default_rng(1).choice(data.graph.num_nodes, count, replace=False))
-    path = store(data)
+    path = data.store()
     batches = -(-count // BATCH)
 
     def loader_of(depth):

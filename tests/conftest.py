@@ -6,8 +6,12 @@ names that are unique in the whole tree.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import signal
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -57,6 +61,35 @@ def pytest_collection_modifyitems(config, items):
     kept = {of[zlib.crc32(name.encode()) % len(of)] for name, of in cases.items()}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
+
+
+COMPILING = pytest.StashKey[subprocess.Popen]()
+
+
+def pytest_collection_finish(session):
+    """Where the engine will be tested under sanitizers, a process begins to compile it."""
+    wanted = any(item.path.name == "test_sanitizers.py" for item in session.items)
+    if wanted and not session.config.option.collectonly:
+        script = REPOSITORY / "tests" / "engine" / "test_sanitizers.py"
+        session.config.stash[COMPILING] = subprocess.Popen(
+            [sys.executable, str(script), str(REPOSITORY)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, preexec_fn=lambda: os.nice(19),
+        )  # fmt: skip
+
+
+def pytest_unconfigure(config):
+    if (process := config.stash.get(COMPILING, None)) is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the compiler too
+        process.wait()
+
+
+@pytest.fixture
+def compiled(pytestconfig):
+    """Waits for what was begun. Whether it went well is seen by whoever builds again."""
+    process = pytestconfig.stash.get(COMPILING, None)
+    return lambda: None if process is None else process.wait()
 
 
 def pytest_report_header():

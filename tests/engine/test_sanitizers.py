@@ -2,6 +2,9 @@
 
 Built by CMake in build/sanitize-*, which is kept: only what changed is compiled again, and the engine once
 for all programs. A compiler without a sanitizer's runtime is the one reason to skip.
+
+Compiling takes minutes, and most tests use one core: tests/conftest.py has it begun, on the lowest priority,
+when a run that will need it starts.
 """
 
 from __future__ import annotations
@@ -103,11 +106,17 @@ def _build(repository: Path, sanitizer: str) -> Path:
     return folder
 
 
+if __name__ == "__main__":
+    for name in CULPRITS:
+        _build(Path(sys.argv[1]), name)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(2000)  # compiles the engine
 @pytest.mark.parametrize("sanitizer", CULPRITS)
-def test_engine_is_clean_under_sanitizer(sanitizer, repository, tmp_path):
+def test_engine_is_clean_under_sanitizer(sanitizer, repository, tmp_path, compiled):
     prefix = _launcher(sanitizer, tmp_path)
+    compiled()
     folder = _build(repository, sanitizer)
     programs = [source.stem for source in (repository / "tests/engine").glob("*_test.cpp")]
     assert "engine_test" in programs

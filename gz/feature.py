@@ -76,6 +76,11 @@ class FeatureStore:
         return self._file.dtype
 
     @property
+    def offset(self) -> int:
+        """The byte of the file at which the rows begin, for whoever maps it by other means."""
+        return self._file.offset
+
+    @property
     def nbytes(self) -> int:
         return self._shape[0] * self._file.row_bytes
 

@@ -32,7 +32,7 @@ def _gather_by_torch(spec: phase.Spec) -> Any:
     sources, wanted = [], []
     for column in work.columns.values():
         dtype = {"bfloat16": "uint16"}.get(column.dtype, column.dtype)
-        rows = np.memmap(column.path, dtype, "c", column._file.offset, column.shape)
+        rows = np.memmap(column.path, dtype, "c", column.offset, column.shape)
         sources.append(torch.from_numpy(rows))
     for i in range(_AHEAD):
         sample = work.sample(i)

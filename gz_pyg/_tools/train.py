@@ -57,7 +57,7 @@ def in_memory(path: str) -> Data:
     """The whole graph as tensors."""
     store = gz.open(path)
     graph, x, y = store.graph(), store.feature("x"), store.feature("y")
-    rows = np.fromfile(x.path, np.float32, offset=x._file.offset).reshape(x.shape)
+    rows = np.fromfile(x.path, np.float32, offset=x.offset).reshape(x.shape)
     sources = torch.from_numpy(graph.indices.astype(np.int64))
     targets = torch.repeat_interleave(torch.arange(graph.num_nodes), torch.from_numpy(np.diff(graph.indptr)))
     labels = torch.from_numpy(np.array(y.get_tensor()))

@@ -96,7 +96,11 @@ class Watched:
             tally.batches += 1
             return batch
 
-        return DataLoaderIterator(iterator, counted)
+        if not isinstance(iterator, DataLoaderIterator):
+            return DataLoaderIterator(iterator, counted)
+        transform = iterator.transform_fn  # one wrapper, as PyG's loaders have
+        iterator.transform_fn = lambda batch: counted(transform(batch))
+        return iterator
 
     def stats(self) -> dict[str, float]:
         """How this loader does, as plain numbers by name: for TensorBoard, Lightning's ``log_dict``, JSON.

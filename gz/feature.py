@@ -167,7 +167,7 @@ class FeatureStore:
         """Rows, copied: of an integer one, of a slice, a mask or integers an array of them."""
         if isinstance(which, slice):
             return self.gather(np.arange(*which.indices(len(self))))
-        if np.ndim(which) == 0 and not isinstance(which, bool | np.bool_):
+        if isinstance(which, int | np.integer) and not isinstance(which, bool):
             row = as_integer(which, "a row")
             if not -len(self) <= row < len(self):
                 raise IndexError(f"{self._path}: row {row} is out of range: there are {len(self)} rows")

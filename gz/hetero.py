@@ -74,7 +74,9 @@ class HeteroSampler:
         store, types = self._store, self._store.node_types
         by_edge = fanouts if isinstance(fanouts, Mapping) else dict.fromkeys(store.edge_types, fanouts)
         self._check("fanouts", by_edge, store.edge_types)
-        self._check("seeds", seeds, types)
+        for node_type in seeds:
+            if node_type not in types:
+                raise KeyError(f"no node type {node_type!r}; the store has {types}")
         weights, edge_time = (self._by_type(what, columns[what]) for what in ("weights", "edge_time"))
         node_time = self._by_type("node_time", columns["node_time"])
         graphs = {t: store.graph(t, direction) for t in store.edge_types if t in by_edge}
@@ -137,7 +139,7 @@ class HeteroSampler:
     def _check(self, what: str, given: Mapping[Any, Any], types: list[Any]) -> None:
         for t in given:
             if t not in types:
-                raise KeyError(f"{self._store.path}: {what} of {t!r}: no such type; there are {types}")
+                raise KeyError(f"{what} of {t!r}: no such type; the store has {types}")
 
     def _array(self, value: Any, t: Any) -> NDArray[Any]:
         return self._store.feature(value, t).get_tensor() if isinstance(value, str) else np.asarray(value)

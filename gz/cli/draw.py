@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gz import Graph
 from gz._base.progress import WIDTH
 from gz._base.sizes import amount
+from gz.graph import Graph
 
 _MOST_LINES = 12
 _NODES = 1 << 20  # looked at together

@@ -127,7 +127,7 @@ def test_a_column_that_changed_is_sampled_by_its_new_values(given, tmp_path):
     ("options", "error", "message"),
     [
         ({"weights": "nothing"}, KeyError, "weights is 'nothing', which is a column of no type"),
-        ({"weights": {("a", "b", "c"): "w"}}, KeyError, "no such type; there are"),
+        ({"weights": {("a", "b", "c"): "w"}}, KeyError, "no such type; the store has"),
         ({"weights": {KNOWS: np.ones(3)}}, ValueError, "weights have shape"),
         ({"edge_time": {KNOWS: np.ones(E)}}, TypeError, "times are integers"),
         ({"edge_time": {KNOWS: np.ones(3, int)}}, ValueError, r"has shape \(3,\); one for each of 900"),

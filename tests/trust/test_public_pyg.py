@@ -382,6 +382,8 @@ TABLE = {
     "save": "test_an_attribute_of_anything",
 }
 EXEMPT = {
+    "__version__": "a text",
+    "monitor": "paths and loaders of the wrong kind: test_pyg_stats.py",
     "HGTSampler.sample_from_edges": "refuses, as PyG's does",
     "LightningLinkData": "hands its options to the loaders; PyTorch Lightning takes seconds to import",
     "LightningNodeData": "hands its options to the loaders; PyTorch Lightning takes seconds to import",

@@ -100,6 +100,8 @@ def same(ours, theirs) -> None:
     elif isinstance(theirs, dict):
         assert ours.keys() == theirs.keys()
         same(list(ours.values()), [theirs[k] for k in ours])
+    elif isinstance(theirs, list) and theirs and all(isinstance(name, str) for name in theirs):
+        assert sorted(ours) == sorted(theirs)  # HeteroData.keys() is a set's list: its order is chance
     elif isinstance(theirs, (list, tuple)):
         assert len(ours) == len(theirs)
         for a, b in zip(ours, theirs, strict=True):

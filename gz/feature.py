@@ -172,8 +172,8 @@ class FeatureStore:
             if not -len(self) <= row < len(self):
                 raise IndexError(f"{self._path}: row {row} is out of range: there are {len(self)} rows")
             return self.gather(np.array([row % len(self)]))[0]
-        picked = np.asarray(which)
-        if picked.dtype == bool:
+        if _is_mask(which):
+            picked = np.asarray(which)
             if picked.shape != (len(self),):
                 raise IndexError(f"{self._path}: a mask of shape {picked.shape} for {len(self)} rows")
             return self.gather(np.flatnonzero(picked))
@@ -193,6 +193,14 @@ class FeatureStore:
                 raise ValueError(f"{self._path}: {array.dtype} cannot become {dtype} without a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
+
+
+def _is_mask(which: Any) -> bool:
+    """Of booleans: an array, a CPU tensor, a list."""
+    if isinstance(which, list):
+        return len(which) > 0 and all(isinstance(v, bool | np.bool_) for v in which)
+    on_cpu = str(getattr(which, "device", "cpu")) == "cpu"
+    return on_cpu and str(getattr(which, "dtype", "")) in ("bool", "torch.bool")
 
 
 def _as_array(out: Any) -> NDArray[Any]:

@@ -37,9 +37,8 @@ def test_gather(store, ids):
     right_or_refused(
         lambda: column.gather(given_), meant, lambda got: np.testing.assert_array_equal(got, X[meant])
     )
-    if isinstance(given_, int):  # one row, as numpy has it
-        meant = given_
-    elif isinstance(given_, np.ndarray) and given_.dtype == bool and given_.shape == (N,):
+    mask = isinstance(given_, np.ndarray) and given_.dtype == bool and given_.shape == (N,)
+    if mask or isinstance(given_, int):  # an index takes these, as numpy does
         meant = given_
     right_or_refused(lambda: column[given_], meant, lambda got: np.testing.assert_array_equal(got, X[meant]))
 

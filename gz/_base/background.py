@@ -28,19 +28,31 @@ _FORK_PATIENCE = 10.0
 _PATIENCE = 1.0
 
 
-class Task:
-    """One value on its way through the stages of a pipeline."""
+class _Process:
+    pid = os.getpid()  # asked for with every batch; a system call costs more than this
 
-    __slots__ = ("_done", "_error", "_input", "_pid", "_stages", "_value", "finished")
+
+_process = _Process()
+
+
+class Task:
+    """One value on its way through the stages of a pipeline.
+
+    Attributes:
+        finished: whether the result is there.
+        value: then, what result() will return; None if it will raise.
+    """
+
+    __slots__ = ("_done", "_error", "_input", "_pid", "_stages", "finished", "value")
 
     def __init__(self, stages: tuple[Stage, ...], value: Any):
-        self._stages, self._input, self._value = stages, value, value
+        self._stages, self._input, self.value = stages, value, value
         self._pid: int | None = None  # the process whose threads have it; None: nobody's
-        # A lock that is held until the result is there. An Event would do but for Ctrl-C: Condition.wait, in
-        # Python, has a place where an interrupt leaves its lock released, to be released once more.
-        self._done = threading.Lock()
-        self._done.acquire()
-        self.finished = False  # whether the result is there
+        # Held until the result is there; made by the first who waits. An Event would do but for Ctrl-C:
+        # Condition.wait, in Python, has a place where an interrupt leaves its lock released, to be released
+        # once more.
+        self._done: Any = None
+        self.finished = False
         self._error: BaseException | None = None
 
     @classmethod
@@ -55,19 +67,20 @@ class Task:
         """Until the result is there."""
         if self.finished:
             return
-        if self._pid == os.getpid():
+        if self._pid == _process.pid:
+            done = self._done
+            if done is None:
+                done = threading.Lock()
+                done.acquire()
+                self._done = done  # of two who do this at once one looks by itself
             while not self.finished:
-                if self._done.acquire(timeout=_PATIENCE):
-                    self._done.release()
+                if done.acquire(timeout=_PATIENCE):
+                    done.release()
             return
-        self._value = self._input  # its threads stayed behind in the parent process
+        self.value = self._input  # its threads stayed behind in the parent process
         for stage in self._stages:
             self._advance(stage)
         self._finish()
-
-    def peek(self) -> Any:
-        """What result() will return, of a task that was waited for; None if it will raise."""
-        return self._value if self._error is None else None
 
     def result(self) -> Any:
         """What the last stage returned. Raises what a stage raised, once, with its traceback."""
@@ -80,19 +93,20 @@ class Task:
                 raise error
             finally:
                 del error  # its traceback holds this frame
-        return self._value
+        return self.value
 
     def _advance(self, stage: Stage) -> None:
         if self._error is None:
             try:
-                self._value = stage(self._value)
+                self.value = stage(self.value)
             except BaseException as error:
-                self._error, self._value = error, None
+                self._error, self.value = error, None
 
     def _finish(self) -> None:
         self.finished = True
         self._input = None  # only now: a fork may come between any two lines
-        self._done.release()
+        if self._done is not None:
+            self._done.release()
 
 
 class _Shared:
@@ -101,7 +115,7 @@ class _Shared:
 
     def __init__(self, stages: int):
         self.inboxes: list[SimpleQueue[Task | None]] = [SimpleQueue() for _ in range(stages)]
-        self.pid = os.getpid()  # the process whose threads they are
+        self.pid = _process.pid  # the process whose threads they are
         self.stopped = False
 
 
@@ -158,9 +172,15 @@ class Pipeline:
 
     def submit(self, value: Any) -> Task:
         """Starts work on a value. Without threads (none to be had, or closed), result() does it."""
-        task = Task(self._stages, value)
+        return self.start(self.task(value))
+
+    def task(self, value: Any) -> Task:
+        """A task to be started. That takes less than to submit a value."""
+        return Task(self._stages, value)
+
+    def start(self, task: Task) -> Task:
         shared = self._shared
-        if shared is None or shared.stopped or shared.pid != os.getpid():
+        if shared is None or shared.stopped or shared.pid != _process.pid:
             shared = self._running()
         if shared is not None:
             task._pid = shared.pid
@@ -171,7 +191,7 @@ class Pipeline:
         """Ends the threads; what is not finished stays undone. Waits for work in progress if told to."""
         self._closed = True
         shared, self._shared = self._shared, None
-        if shared is None or shared.pid != os.getpid():
+        if shared is None or shared.pid != _process.pid:
             return
         shared.stopped = True
         for inbox in shared.inboxes:
@@ -189,7 +209,7 @@ class Pipeline:
     def _running(self) -> _Shared | None:
         with _start_lock:
             shared = self._shared
-            if self._closed or (shared is not None and shared.pid == os.getpid()):
+            if self._closed or (shared is not None and shared.pid == _process.pid):
                 return None if shared is None or shared.stopped else shared
             shared = _Shared(len(self._stages))
             workers = [
@@ -232,13 +252,13 @@ class Ticker:
 
     def __init__(self, function: Callable[[], object], every: float, name: str = "gz-ticker"):
         self._worker = _TickingWorker(function, every, name)
-        self._pid = os.getpid()
+        self._pid = _process.pid
         _start([self._worker])
 
     def close(self) -> None:
         """Waits for a call that is running. A forked child has no such thread, and nothing to wait for."""
         self._worker.shared.inboxes[0].put(None)
-        if self._pid == os.getpid() and self._worker is not threading.current_thread():
+        if self._pid == _process.pid and self._worker is not threading.current_thread():
             with suppress(RuntimeError):  # it could not be started
                 self._worker.join()
 
@@ -310,6 +330,7 @@ def _after_fork_in_parent() -> None:
 
 def _after_fork_in_child() -> None:
     global _live_lock, _start_lock
+    _process.pid = os.getpid()
     _held.clear()
     _live.clear()
     _live_lock, _start_lock = threading.Lock(), threading.Lock()

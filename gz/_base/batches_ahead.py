@@ -81,24 +81,6 @@ class BatchesAhead:
         with self._lock:
             self._drop(batch)
 
-    def renew(self, batch: BatchAhead | None) -> BatchAhead | None:
-        """`taken`, and `begin` where there is room for one more; None where there is none."""
-        sizes = self._sizes
-        room = _engine.room_ahead(sizes.largest, sizes.taken >= _KNOWN_AFTER)
-        with self._lock:
-            sizes.taken += 1
-            if not room:
-                self._drop(batch)
-                return None
-            new = BatchAhead(sizes.largest)
-            self._batches.add(new)
-            if batch is None or batch not in self._batches:
-                _engine.change_ahead(0, new.begun, 0)
-            else:
-                self._batches.remove(batch)
-                _engine.change_ahead(0, new.begun - batch.begun, -batch.there)
-            return new
-
     def close(self) -> None:
         """Forgets what was not taken, and wants no more."""
         with self._lock:

@@ -2,21 +2,21 @@
 
 Two threads, so that one batch is sampled while the rows of the one before it are on their way from the disk:
 
-    this thread   draws the indices of a batch and names it; later takes it, applies `transform`, pins memory
-    sampling      indices -> SamplerOutput
+    this thread   hands over the number of a batch; later takes it, applies `transform`, pins memory
+    sampling      number -> indices -> SamplerOutput
     joining       SamplerOutput -> mini-batch with its features
 
-At most `prefetch` batches are begun and not yet taken, and fewer where memory is short. With `prefetch=0`
+At most `prefetch` batches are begun and not yet taken, and fewer where memory is short: what there is no room
+for is put off, in its place in the line, until there is, or until it is waited for. With `prefetch=0`
 this thread runs the same steps, so both give the same batches. What may draw from a generator of the user's,
-or see the user's own objects, runs in this thread and in order: the samplers of indices, `transform`,
-`transform_sampler_output`.
+or see the user's own objects, runs in this thread and in order: `transform`, `transform_sampler_output`, and
+samplers of indices, but for those of torch's and PyG's that draw no more after the first batch.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -35,10 +35,10 @@ from torch_geometric.loader import ImbalancedSampler, LinkLoader, NodeLoader
 from torch_geometric.loader.base import DataLoaderIterator
 from torch_geometric.sampler import BaseSampler
 
-from gz.adapter import BatchAhead, BatchesAhead, BatchSizes, Pipeline, Task, tensor_bytes
+from gz.adapter import BatchAhead, BatchesAhead, BatchSizes, Pipeline, Task
 from gz_pyg._loader.batch import Joiner
-from gz_pyg._loader.inputs import IndexSlice, ShuffledIndex, index_batches
-from gz_pyg._random import batch_seed
+from gz_pyg._loader.epoch import OVER, UNDRAWN, Epoch, Indices, Modes, Stage, Work
+from gz_pyg._loader.inputs import ShuffledIndex, index_batches
 from gz_pyg._sampler.base import EngineSampler
 from gz_pyg._sampler.both_ways import BidirectionalNeighborSampler
 from gz_pyg._sampler.hgt import HGTSampler
@@ -48,10 +48,8 @@ from gz_pyg.sampler import NeighborSampler
 
 DEFAULT_PREFETCH = 2
 
-Modes = tuple[bool, bool]  # torch's, gradients and inference: they belong to a thread
-
 _grad, _inference = torch.is_grad_enabled, torch.is_inference_mode_enabled
-_profiled: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: True)
+_profiler: Any = torch.autograd.profiler
 
 # Samplers that draw from nothing but the batch's own random numbers.
 _KNOWN = (NeighborSampler, BidirectionalNeighborSampler, HGTSampler)
@@ -69,101 +67,32 @@ def draws_once(sampler: Any) -> bool:
     return type(sampler) in (*_DRAW_ONCE, DistributedSampler, list, tuple, range, torch.Tensor)
 
 
-class _Work:
-    """A batch being made."""
-
-    out: Any = None
-    state: State | None = None  # of the data it was joined from
-    places = True  # whether that data wants something of the batch on another device
-    batch: Any = None
-    error: Exception | None = None
-
-    def __init__(self, number: int, index: Any, modes: Modes, memory: BatchAhead | None = None):
-        self.number, self.index, self.modes = number, index, modes
-        self.memory = memory  # what the governor knows of it
-
-
-class _Epoch:
-    """Makes the batches of one iteration, each from its number and indices alone."""
-
-    def __init__(self, loader: Any, fetcher: Any, seed: int):
-        self._loader, self._fetcher, self._seed = loader, fetcher, seed
-        self._source: Source = loader._source
-        self.whole = loader._is_customised()
-        self.joins_ahead = (
-            not self.whole
-            and loader.filter_per_worker
-            and loader.transform_sampler_output is None
-            and self._source.state() is not None
-            and self._source.joins_anywhere
-        )
-
-    def stages(self) -> list[Any]:
-        return [self.sample, self.join] if self.joins_ahead else [self.sample]
-
-    def sample(self, work: _Work) -> _Work:
-        grad, inference = work.modes
-        with (
-            torch.inference_mode(inference),
-            torch.set_grad_enabled(grad),
-            batch_seed(self._seed, work.number),
-        ):
-            if self.whole:
-                work.out = self._fetcher.fetch(work.index)
-            else:
-                work.out = self._loader._sample(_items(self._fetcher, work.index))
-        return work
-
-    def join(self, work: _Work) -> _Work:
-        # Joined from a copy of who is who in the data, so that the state told is the state used, however the
-        # loop changes the data meanwhile.
-        loader, (grad, inference) = self._loader, work.modes
-        try:
-            frozen = self._source.frozen()
-            work.state, work.places = frozen.state(), frozen.places
-            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
-                work.batch = loader._joined(work.out, frozen)
-        except Exception as error:
-            work.error = error  # raised when the batch is taken, unless the data has changed until then
-        return work
-
-    def finish(self, work: _Work, modes: Modes) -> Any:
-        loader = self._loader
-        loader._tally.batches += 1
-        if self.whole or not loader.filter_per_worker:
-            return work.out
-        if not self.joins_ahead:
-            return loader.filter_fn(work.out)
-        if work.modes != modes or work.state is None or not self._source.is_still(work.state):
-            work.batch, work.places = loader._joined(work.out), True
-        elif work.error is not None:
-            error, work.error = work.error, None  # its traceback holds `work`
-            raise error
-        batch = self._source.place(work.batch) if work.places else work.batch
-        return batch if loader.transform is None else loader.transform(batch)
-
-
 class BatchIterator(_SingleProcessDataLoaderIter):
     """What ``iter(loader)`` gives without workers. Dropping it ends its threads."""
 
     def __init__(self, loader: Any, ahead: int):
         super().__init__(loader)
-        self._epoch = _Epoch(loader, self._dataset_fetcher, int(self._base_seed))
+        self._epoch = Epoch(loader, self._dataset_fetcher, int(self._base_seed))
         if not self._epoch.whole:
             self._sampler_iter = index_batches(self._index_sampler)
         self._ahead = ahead
         self._number = 0
         self._waiting: deque[Task] = deque()
-        self._done: list[_Work] = []  # how batches that were taken were made
+        self._done: list[Work] = []  # how batches that were taken were made
         self._pipeline: Pipeline | None = None
         if ahead:
             self._memory = BatchesAhead(ahead, loader.__dict__.setdefault("_batch_sizes", BatchSizes()))
-            *first, last = (_counted(stage, self._memory) for stage in self._epoch.stages())
-            self._pipeline = Pipeline(*first, _measured(last, self._memory, self._done))
+            self._indices = Indices(self._sampler_iter, ahead + 1)
+            self._put_off: list[Work] = []  # for want of room, since this was last looked at
+            self._draws_here = not draws_once(self._index_sampler)
+            stages = [Stage(step, self._memory) for step in self._epoch.stages()]
+            stages[0].indices, stages[0].put_off = self._indices, self._put_off
+            stages[-1].done = self._done
+            self._pipeline = Pipeline(*stages)
 
     def __next__(self) -> Any:
-        # torch's own tells the profiler of every batch: 0.15 ms, most of what a batch made ahead would cost.
-        if _profiled():
+        # torch's own tells the profiler of every batch: 0.15 ms, more than all else here.
+        if getattr(_profiler, "_is_profiler_enabled", True):
             return super().__next__()
         batch = self._next_data()
         self._num_yielded += 1
@@ -171,61 +100,85 @@ class BatchIterator(_SingleProcessDataLoaderIter):
 
     def _next_data(self) -> Any:
         modes = _grad(), _inference()
-        begun, pipeline = self._number, self._pipeline
-        work = self._next_here(modes) if pipeline is None else self._next_ahead(pipeline, modes)
-        batch = self._epoch.finish(work, modes)
-        if pipeline is not None and work.batch is not None and self._number != begun:
+        pipeline = self._pipeline
+        if pipeline is None:
+            batch = self._epoch.finish(self._next_here(modes), modes)
+        else:
+            work = self._next_ahead(pipeline, modes)
+            batch = self._epoch.finish(work, modes)
             work.batch = None
-            self._done.append(work)  # whoever makes the next one lets it go: it may take as long as all this
+            self._done.append(work)
         return pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch
 
-    def _next_here(self, modes: Modes) -> _Work:
-        work = _Work(self._number + 1, next(self._sampler_iter), modes)
+    def _next_here(self, modes: Modes) -> Work:
+        work = Work(self._number + 1, next(self._sampler_iter), modes)
         self._number = work.number
         for stage in self._epoch.stages():
             work = stage(work)
         return work
 
-    def _next_ahead(self, pipeline: Pipeline, modes: Modes) -> _Work:
-        waiting, memory = self._waiting, self._memory
-        if not waiting and self._begin(pipeline, modes, memory.begin()):
-            self._fill(pipeline, modes, self._ahead)
+    def _next_ahead(self, pipeline: Pipeline, modes: Modes) -> Work:
+        waiting = self._waiting
         if not waiting:
-            pipeline.close()
-            memory.close()
-            raise StopIteration
+            self._begin(pipeline, modes, needed=True)
+            while len(waiting) < self._ahead:
+                self._begin(pipeline, modes)
         task = waiting[0]
         if not task.finished:
             task.wait()
-        work = task.peek()
-        if work is None:  # it failed, and is off the books
-            self._fill(pipeline, modes, self._ahead + 1)
-        elif len(waiting) > self._ahead:  # an interrupt came before this one was taken
-            memory.taken(work.memory)
-        elif (place := memory.renew(work.memory)) is not None and self._begin(pipeline, modes, place):
-            self._fill(pipeline, modes, self._ahead + 1)
+        work: Work | None = task.value
+        if (
+            work is None
+            or not work.made
+            or self._put_off
+            or len(waiting) != self._ahead  # an interrupt came before this one was taken
+        ):
+            return self._next_otherwise(pipeline, modes)
+        self._begin(pipeline, modes, work.memory)
         waiting.popleft()  # only now: until here an interrupt loses nothing
-        return task.result()
+        return work
 
-    def _fill(self, pipeline: Pipeline, modes: Modes, depth: int) -> None:
-        while len(self._waiting) < depth and self._memory.may_begin():
-            if not self._begin(pipeline, modes, self._memory.begin()):
-                return
+    def _next_otherwise(self, pipeline: Pipeline, modes: Modes) -> Work:
+        """The next batch, after a failure, at the end, or where there was no room for all."""
+        waiting = self._waiting
+        work: Work | None = waiting[0].value
+        if work is not None and work.put_off:
+            work.needed = True
+            waiting[0] = pipeline.submit(work)
+            waiting[0].wait()
+            work = waiting[0].value
+        if work is not None and work.index is OVER:
+            pipeline.close()
+            self._memory.close()
+            self._done.clear()
+            raise StopIteration
+        if work is not None:  # what failed is off the books
+            self._memory.taken(work.memory)
+        self._put_off.clear()
+        for i, task in enumerate(waiting):
+            other: Work | None = task.value if task.finished else None
+            if other is not None and other.put_off:
+                waiting[i] = pipeline.submit(other)  # there may be room by now
+        if len(waiting) <= self._ahead:
+            self._begin(pipeline, modes)
+        return waiting.popleft().result()
 
-    def _begin(self, pipeline: Pipeline, modes: Modes, place: BatchAhead) -> bool:
-        """Begins the next batch. False at the end of the epoch, or where its indices cannot be had."""
-        try:
-            index = next(self._sampler_iter)
-        except BaseException as error:
-            self._memory.cancel(place)
-            if not isinstance(error, Exception):
-                raise
-            if not isinstance(error, StopIteration):
+    def _begin(
+        self, pipeline: Pipeline, modes: Modes, taken: BatchAhead | None = None, needed: bool = False
+    ) -> None:
+        """Hands over the next batch to be made; `taken` is one that the script has now."""
+        number, index = self._number + 1, UNDRAWN
+        if (
+            self._draws_here or number == 1
+        ):  # with the first, all that is drawn from a generator of the user's
+            try:
+                index = self._indices.of(number)
+            except Exception as error:
+                self._number = number
                 self._waiting.append(Task.failed(error))  # its turn comes after the batches before it
-            return False
-        self._number += 1
-        self._waiting.append(pipeline.submit(_Work(self._number, index, modes, place)))
-        return True
+                return
+        self._waiting.append(pipeline.submit(Work(number, index, modes, needed, taken)))
+        self._number = number
 
 
 class Prefetching:
@@ -322,36 +275,3 @@ def checked_prefetch(prefetch: Any) -> int | None:
         f"prefetch is {prefetch!r}; give the number of batches to make ahead, 0 for none, or None to leave "
         f"the choice to the loader"
     )
-
-
-def _counted(stage: Any, memory: BatchesAhead) -> Any:
-    """`stage`; what it fails to make does not count as begun any more."""
-
-    def run(work: _Work) -> _Work:
-        try:
-            return stage(work)
-        except BaseException:
-            memory.taken(work.memory)
-            raise
-
-    return run
-
-
-def _measured(stage: Any, memory: BatchesAhead, done: list[_Work]) -> Any:
-    """`stage`; the governor is told how large what it made is, and what is in `done` is let go."""
-
-    def run(work: _Work) -> _Work:
-        work = stage(work)
-        memory.made(work.memory, tensor_bytes(work.out if work.batch is None else work.batch))
-        done.clear()
-        return work
-
-    return run
-
-
-def _items(fetcher: Any, index: Any) -> Any:
-    """The items of a batch, as DataLoader looks them up."""
-    dataset = fetcher.dataset
-    if isinstance(index, IndexSlice):
-        return index.tensor()  # item i of the loaders' datasets is i
-    return [dataset[i] for i in index] if fetcher.auto_collation else dataset[index]

@@ -15,6 +15,7 @@ from torch_geometric.data.storage import N_KEYS
 from torch_geometric.typing import SparseTensor
 
 from gz_pyg._edges import ArrayEdges, Edges, StoreEdges
+from gz_pyg._source.look import Look
 from gz_pyg._source.protocol import (
     Column,
     EdgeKey,
@@ -45,6 +46,7 @@ class LocalSource:
         if on_files is None:
             on_files = any(isinstance(s._mapping, Overlay) for s in data.stores)
         self._on_files = on_files
+        self._look: Look | None = None  # of what is frozen here
 
     # ---- sizes ----
 
@@ -203,15 +205,21 @@ class LocalSource:
             check_written(self.data)
 
     def frozen(self) -> LocalSource:
-        return LocalSource(copy.copy(self.data), self._on_files)
+        look = Look.at(self.data) if self._on_files else None  # first: what changes from now on is seen
+        frozen = LocalSource(copy.copy(self.data), self._on_files)
+        frozen._look = look
+        return frozen
 
     def state(self) -> State | None:
         try:
-            return State(*self._listed())
+            return State(*self._listed(), self._look)
         except RuntimeError:  # being changed right now
             return None
 
     def is_still(self, state: State) -> bool:
+        look = state.look
+        if look is not None and look.still(self.data) and state.unwritten():
+            return True
         try:
             names, values = self._listed()
         except RuntimeError:  # being changed right now

@@ -68,8 +68,9 @@ _MADE, _GIVEN = attrgetter("_made"), attrgetter("given")
 class State:
     """What something was made of: objects and their versions. Equal until one is replaced or written to."""
 
-    def __init__(self, places: list[Any], values: list[Any]):
+    def __init__(self, places: list[Any], values: list[Any], look: Any = None):
         self._places, self._values = places, values
+        self.look = look  # at what it was copied from
         self._versions = [*map(version_of, values)]
         # What can be written to in place, as it is; and what may yet be given out as a tensor.
         stored = [v.stored if isinstance(v, LazyTensor) else v for v in values]
@@ -80,17 +81,21 @@ class State:
         self._tensors = [t for v in stored for t in _tensors_of(v)]
         self._seen = [*map(_LOOK, self._tensors)]
 
+    def unwritten(self) -> bool:
+        """Whether none of the tensors it is of was written to."""
+        return not self._tensors or [*map(_LOOK, self._tensors)] == self._seen
+
     def still(self, places: list[Any], values: list[Any]) -> bool:
         """Whether ``State(places, values)`` would equal this one; False also where that is not sure.
 
-        Asked for every batch in the thread that trains, so nothing here calls a function of Python's.
+        Asked for every batch in the thread that trains, of what has no ``look``.
         """
         return (
             self._places == places
             and all(map(is_, self._values, values))
             and all(map(is_, map(_MADE, self._stored), self._made))
             and all(map(is_, map(_GIVEN, self._columns), self._given))
-            and [*map(_LOOK, self._tensors)] == self._seen
+            and self.unwritten()
         )
 
     def __eq__(self, other: object) -> bool:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch_geometric.data.storage import N_KEYS
 
 import gz
+from gz_pyg._store.changes import changed
 from gz_pyg._store.stored import EdgeType, Stored, StoredColumn, StoredEdgeColumn, StoredEdgeIndex
 
 # Splits go by several names; scripts ask for the masks.
@@ -129,12 +130,17 @@ class Overlay(MutableMapping[str, Any]):
         """The value as it is kept, ``Stored`` or written; None where there is none."""
         return self.kept().get(name)
 
+    def given_masks(self) -> list[Tensor]:
+        """Masks of splits that somebody has, and may write to: then they are attributes."""
+        return [*self._masks.values()]
+
     def raw_items(self) -> list[tuple[str, Any]]:
         return list(self.kept().items())
 
     def keep(self, name: str, value: Any) -> None:
         """Puts a value in the place of another, as it is."""
         self.kept()[name] = value
+        changed()
 
     def __getitem__(self, name: str) -> Any:
         kept = self.kept()
@@ -148,12 +154,14 @@ class Overlay(MutableMapping[str, Any]):
             mask = torch.zeros(self.num_nodes, dtype=torch.bool)
             mask[torch.from_numpy(self.store.split(split, self.node_type))] = True
             self._masks[name] = mask
+            changed()
         return self._masks[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         kept = self.kept()
         before = kept.get(name)
         kept[name] = before.after(value) if isinstance(before, Stored) else value
+        changed()
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
@@ -161,6 +169,7 @@ class Overlay(MutableMapping[str, Any]):
         self.kept().pop(name, None)
         if name in MASKS:
             self._hidden.add(name)
+        changed()
 
     def __contains__(self, name: object) -> bool:
         return name in self.kept() or (isinstance(name, str) and self._split_of(name) is not None)

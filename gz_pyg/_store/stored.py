@@ -15,6 +15,7 @@ from torch import Tensor
 import gz
 from gz.adapter import Mapped
 from gz_pyg._edges import by_id, edge_ends, edge_rows
+from gz_pyg._store.changes import changed
 from gz_pyg._store.lazy import LazyTensor
 from gz_pyg._store.room import check_column, check_edges
 from gz_pyg._tensors import take
@@ -64,6 +65,7 @@ class Stored:
         if self._made is None:
             with torch.inference_mode(False):  # an inference tensor could not tell that it was written to
                 self._made = self._make().to(self.device)
+            changed()
         return self._made
 
     def in_memory(self) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
 import torch
@@ -14,7 +15,7 @@ from gz._base import batches_ahead
 
 
 def test_where_memory_is_short_fewer_batches_are_made_ahead(homo, monkeypatch):
-    told = []
+    told, made = [], []
 
     def run(room, depth=3):
         governor = SimpleNamespace(
@@ -24,18 +25,30 @@ def test_where_memory_is_short_fewer_batches_are_made_ahead(homo, monkeypatch):
         held = []
         monkeypatch.setattr(batches_ahead, "_engine", governor)
         seed_everything(3)
-        iterator = iter(gz_pyg.NeighborLoader(homo, [4, 3], batch_size=16, shuffle=True, prefetch=depth))
-        batches, begun = [], []
+        loader = gz_pyg.NeighborLoader(homo, [4, 3], batch_size=16, shuffle=True, prefetch=depth)
+        made.clear()
+        sample = loader._sample
+        loader._sample = lambda index: made.append(None) or sample(index)
+        iterator = iter(loader)
+        batches, ahead = [], []
         for batch in iterator:
             batches.append(batch)
-            begun.append(len(iterator._waiting))
+            for task in iterator._waiting:
+                task.wait()
+            ahead.append(len(made) - len(batches))
         assert [sum(parts) for parts in zip(*held, strict=True)] == [0, 0, 0]  # nothing is left on the books
-        return batches, begun
+        return batches, ahead
 
-    want, begun = run(lambda size: True)
-    assert begun[0] == 3
-    batches, begun = run(lambda size: False)
-    assert set(begun) == {0}
+    want, ahead = run(lambda size: True)
+    assert ahead == [3, 3, 3, 3, 2, 1, 0]
+    batches, ahead = run(lambda size: False)
+    assert set(ahead) == {0}
+    same(batches, want)
+    chance = random.Random(7)
+    batches, _ = run(lambda size: chance.random() < 0.5)  # what was put off is made in its turn
+    same(batches, want)
+    batches, ahead = run(lambda size: len(made) > 2)  # and ahead again, once there is room
+    assert ahead == [0, 0, 3, 3, 2, 1, 0]
     same(batches, want)
     sizes = [sum(v.nbytes for v in flat(b).values() if isinstance(v, torch.Tensor)) for b in want]
     told.clear()

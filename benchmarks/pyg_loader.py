@@ -144,26 +144,38 @@ def hetero_cost(data, seeds, report) -> None:
 
 
 def main() -> None:
-    args = _common.options(__doc__, batches=(20, "batches in a round"))
+    args = _common.options(
+        __doc__,
+        batches=(20, "batches in a round"),
+        peer=(
+            "both",
+            "dgl or pyg: the other is left out, where both do not fit into memory beside the files",
+        ),
+    )
     import numpy as np
     from _data import Data
 
     data = Data(args.data, args.scale)
     report = _common.Report(
-        "pyg_loader", args, batch=BATCH, fanouts=FANOUTS, workers=0, data_in="RAM (DGL, PyG), page cache (gz)"
+        "pyg_loader" if args.peer != "pyg" else "pyg_loader-pyg",
+        args,
+        batch=BATCH,
+        fanouts=FANOUTS,
+        workers=0,
+        data_in="RAM (DGL, PyG), page cache (gz)",
     )
     count = min(args.batches * BATCH, data.graph.num_nodes)
     seeds = np.random.default_rng(1).choice(data.graph.num_nodes, count, replace=False)
     contestants = {}
     if not args.peers_only:
         contestants["gz_pyg"] = gz_contestant(data, seeds, args.threads)
-    peers = dgl_contestants(data, seeds, args.threads)
+    peers = dgl_contestants(data, seeds, args.threads) if args.peer != "pyg" else {}
     contestants |= peers
-    pyg = pyg_contestant(data, seeds)
-    if pyg is None:
-        report.note("pyg-lib is not installed here: PyG's own loader cannot sample, and is not judged")
-    else:
+    pyg = pyg_contestant(data, seeds) if args.peer != "dgl" else None
+    if pyg is not None:
         contestants["PyG NeighborLoader"] = pyg
+    elif args.peer != "dgl":
+        report.note("pyg-lib is not installed here: PyG's own loader cannot sample, and is not judged")
     data.warm_store()
     report.contest(
         "loader: sample and gather",
@@ -172,10 +184,12 @@ def main() -> None:
         work=-(-count // BATCH),
         targets=(
             *(_common.Target("gz_pyg", (name,), TARGET_DGL) for name in peers),
-            _common.Target("gz_pyg", ("PyG NeighborLoader",), TARGET_PYG),
+            *(_common.Target("gz_pyg", (name,), TARGET_PYG) for name in ("PyG NeighborLoader",) if pyg),
         ),
     )
-    if not args.peers_only:
+    if not args.peers_only and args.peer != "pyg":
+        del contestants, peers, pyg  # what they hold would leave no room for the graphs in memory here
+        features.cache_clear()
         hetero_cost(data, seeds, report)
     report.finish()
 

@@ -112,7 +112,7 @@ class Governor {
       note(orders.why, s.now);
     }
     looked_at_.store(s.now, std::memory_order_relaxed);
-    set_pool_limit(orders.pool);
+    set_pool_limit(orders.pool, orders.loose);
     for (size_t i = 0; i < clients.size(); ++i)
       if (needs[i].fresh) needs[i].size = first_size(*clients[i], needs[i], grants[needs[i].asked_for]);
     distribute(clients, needs, s.cache, orders);

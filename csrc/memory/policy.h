@@ -56,6 +56,7 @@ struct MemoryState {
 struct MemoryOrders {
   uint64_t cache = 0;   // size the row caches of this process may have together
   uint64_t pool = 0;    // bytes the pool may keep
+  uint64_t loose = 0;   // and with those that the kernel may take from it
   uint64_t ahead = 0;   // bytes that more batches ahead may take
   double sleep = 0.05;  // seconds until the next look
   std::string why;      // what changed and why; empty when nothing did

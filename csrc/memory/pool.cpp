@@ -1,11 +1,14 @@
 #include "memory/pool.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace gz {
@@ -24,12 +27,44 @@ size_t rounded(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+constexpr size_t kPage = 4096;
+
+// Buffers by size.
+struct Shelf {
+  std::map<size_t, std::vector<Buffer>> buffers;
+  uint64_t bytes = 0;
+
+  bool take(size_t size, Buffer& into) {
+    const auto found = buffers.find(size);
+    if (found == buffers.end() || found->second.empty()) return false;
+    into = std::move(found->second.back());
+    found->second.pop_back();
+    bytes -= size;
+    return true;
+  }
+  void put(Buffer&& buffer, size_t size) {
+    buffers[size].push_back(std::move(buffer));
+    bytes += size;
+  }
+  // Takes out what exceeds `limit`, the largest first: they are the fewest and free the most.
+  std::vector<std::pair<size_t, Buffer>> shrink(uint64_t limit) {
+    std::vector<std::pair<size_t, Buffer>> out;
+    for (auto it = buffers.rbegin(); it != buffers.rend() && bytes > limit; ++it)
+      while (!it->second.empty() && bytes > limit) {
+        out.emplace_back(it->first, std::move(it->second.back()));
+        it->second.pop_back();
+        bytes -= it->first;
+      }
+    return out;
+  }
+};
+
 struct Pool {
   std::mutex mutex;
-  std::map<size_t, std::vector<Buffer>> kept;  // by size
-  uint64_t bytes = 0;
+  Shelf kept, loose;
   uint64_t in_use = 0;
-  uint64_t limit = uint64_t{1} << 30;  // memory/governor, which knows of containers, changes it
+  // memory/governor, which knows of containers, changes them.
+  uint64_t limit = uint64_t{1} << 30, most = uint64_t{1} << 30;  // of `kept`, and of both
 };
 
 std::atomic<void (*)()> large_buffer_hook{nullptr};
@@ -41,6 +76,28 @@ Pool& pool() {
     return new Pool;
   }();
   return *instance;
+}
+
+// Puts a buffer where the kernel may take it from, if there is room for it, and else unmaps it.
+void let_go(Pool& p, Buffer&& buffer, size_t size) {
+  Buffer mine = std::move(buffer);
+  {
+    std::lock_guard lock(p.mutex);
+    if (p.kept.bytes + p.loose.bytes + size > p.most) return;
+  }
+  if (::madvise(mine.data(), mine.capacity(), MADV_FREE) != 0) return;
+  std::lock_guard lock(p.mutex);
+  if (p.kept.bytes + p.loose.bytes + size <= p.most) p.loose.put(std::move(mine), size);
+}
+
+// Makes the pages ours again. Writing to them would do; but an O_DIRECT read into a page that was let go
+// races with the kernel's taking it, before Linux 5.18.
+void claim(const Buffer& buffer, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  const size_t whole = std::min(buffer.capacity(), (bytes + kPage - 1) / kPage * kPage);
+  if (::madvise(buffer.data(), whole, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  for (size_t at = 0; at < bytes; at += kPage) static_cast<volatile char*>(buffer.data())[at] = 0;
 }
 
 }  // namespace
@@ -56,13 +113,12 @@ PooledBuffer::PooledBuffer(size_t bytes) : capacity_(rounded(bytes)) {
   {
     std::lock_guard lock(p.mutex);
     p.in_use += capacity_;
-    auto found = p.kept.find(capacity_);
-    if (found != p.kept.end() && !found->second.empty()) {
-      large_ = std::move(found->second.back());
-      found->second.pop_back();
-      p.bytes -= capacity_;
-      return;
-    }
+    if (p.kept.take(capacity_, large_)) return;
+    p.loose.take(capacity_, large_);
+  }
+  if (large_.data()) {
+    claim(large_, bytes);
+    return;
   }
   try {
     require_memory(bytes, 1, kWhat);
@@ -78,11 +134,15 @@ PooledBuffer::~PooledBuffer() {
   if (small_) ::operator delete(small_, kAlignment);
   if (!large_.data()) return;
   Pool& p = pool();
-  std::lock_guard lock(p.mutex);
-  p.in_use -= capacity_;
-  if (p.bytes + capacity_ > p.limit) return;  // large_ goes back to the system
-  p.kept[capacity_].push_back(std::move(large_));
-  p.bytes += capacity_;
+  {
+    std::lock_guard lock(p.mutex);
+    p.in_use -= capacity_;
+    if (p.kept.bytes + capacity_ <= p.limit) {
+      p.kept.put(std::move(large_), capacity_);
+      return;
+    }
+  }
+  let_go(p, std::move(large_), capacity_);
 }
 
 uint64_t pool_limit() {
@@ -92,7 +152,12 @@ uint64_t pool_limit() {
 
 uint64_t pool_bytes() {
   std::lock_guard lock(pool().mutex);
-  return pool().bytes;
+  return pool().kept.bytes;
+}
+
+uint64_t pool_loose_bytes() {
+  std::lock_guard lock(pool().mutex);
+  return pool().loose.bytes;
 }
 
 uint64_t pool_in_use() {
@@ -104,16 +169,17 @@ void on_large_buffer(void (*hook)()) {
   large_buffer_hook.store(hook);
 }
 
-void set_pool_limit(uint64_t bytes) {
+void set_pool_limit(uint64_t bytes, uint64_t loose) {
   Pool& p = pool();
-  std::lock_guard lock(p.mutex);
-  p.limit = bytes;
-  // Largest first: they are the fewest and free the most.
-  for (auto it = p.kept.rbegin(); it != p.kept.rend() && p.bytes > p.limit; ++it)
-    while (!it->second.empty() && p.bytes > p.limit) {
-      it->second.pop_back();
-      p.bytes -= it->first;
-    }
+  std::vector<std::pair<size_t, Buffer>> more, gone;
+  {
+    std::lock_guard lock(p.mutex);
+    p.limit = bytes;
+    p.most = std::max(bytes, loose);
+    more = p.kept.shrink(p.limit);
+    gone = p.loose.shrink(p.most - std::min(p.most, p.kept.bytes));
+  }
+  for (auto& [size, buffer] : more) let_go(p, std::move(buffer), size);
 }
 
 }  // namespace gz

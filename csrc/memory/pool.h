@@ -2,8 +2,9 @@
 //
 // Fresh memory is dear: the kernel zeroes it page by page at first touch, which costs several times what
 // filling it does. A PooledBuffer goes back to a pool when its last owner (often a numpy array or a tensor)
-// dies, and the next result of a like size takes it from there. The pool keeps at most pool_limit() bytes;
-// what would exceed it is unmapped.
+// dies, and the next result of a like size takes it from there. The pool keeps at most pool_limit() bytes.
+// Some of what would exceed it stays too, but loose: the kernel may take it back without asking (MADV_FREE),
+// as it may drop pages of files, and does before it would kill anyone. The rest is unmapped.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,10 @@
 namespace gz {
 
 uint64_t pool_limit();
-void set_pool_limit(uint64_t bytes);
-uint64_t pool_bytes();   // kept now, not in use
-uint64_t pool_in_use();  // in large buffers that someone has now
+void set_pool_limit(uint64_t bytes, uint64_t loose = 0);  // kept in all: at most the larger of the two
+uint64_t pool_bytes();                                    // kept now, not in use
+uint64_t pool_loose_bytes();                              // kept as well, as far as the kernel has left them
+uint64_t pool_in_use();                                   // in large buffers that someone has now
 // Has `hook` called whenever a large buffer is taken: who watches over memory starts with the first.
 void on_large_buffer(void (*hook)());
 

@@ -26,8 +26,8 @@ class Look:
         self._storages = data.stores
         self._mappings = [*map(_MAPPING, self._storages)]
         self._bare = [m for m in self._mappings if not isinstance(m, Overlay)]  # nothing is in them
-        self._files = overlays[0].store._files
-        self._manifest = self._files.manifest
+        self._store = overlays[0].store
+        self._manifest = self._store.manifest
         self._masks = [mask for overlay in overlays for mask in overlay.given_masks()]
         self._seen = [*map(_VERSION, self._masks)]
 
@@ -43,7 +43,7 @@ class Look:
 
     def still(self, data: Data | HeteroData) -> bool:
         """Whether nothing has happened; what was written into tensors that were given out is not seen."""
-        if self._clock != CLOCK.now or self._files.manifest is not self._manifest:
+        if self._clock != CLOCK.now or self._store.manifest is not self._manifest:
             return False
         if self._one is not None:
             same = data._store is self._one and self._one._mapping is self._mappings[0]

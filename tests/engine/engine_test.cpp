@@ -1,9 +1,11 @@
 // The engine without Python, for the sanitizers: every path that takes memory, threads or a damaged file.
 // Behaviour is tested in Python, against independent references; here it is enough that results agree between
 // numbers of threads.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -242,6 +244,40 @@ void test_buffers_are_used_again_and_bounded() {
   CHECK(pool_bytes() == 0);
 }
 
+void test_buffers_beyond_the_limit_stay_as_long_as_the_kernel_lets_them() {
+  set_pool_limit(0, 64 << 20);
+  constexpr size_t size = 16 << 20;
+  char* first;
+  {
+    PooledBuffer b(size);
+    first = static_cast<char*>(b.data());
+    std::memset(first, 7, size);
+  }
+  CHECK(pool_bytes() == 0 && pool_loose_bytes() == size);
+  ::madvise(first, size / 2, MADV_DONTNEED);  // as if the kernel had taken a part of it
+  {
+    const PooledBuffer again(size - 5);
+    CHECK(again.data() == first && pool_loose_bytes() == 0);
+    std::vector<unsigned char> there(size / 4096);
+    CHECK(::mincore(first, size, there.data()) == 0);
+    CHECK(std::all_of(there.begin(), there.end(), [](unsigned char page) { return page & 1; }));
+  }
+  std::vector<PooledBuffer> many;
+  for (int i = 0; i < 6; ++i) many.emplace_back(size);
+  many.clear();
+  CHECK(pool_loose_bytes() == 64u << 20);  // the rest was unmapped
+  set_pool_limit(32 << 20, 64 << 20);
+  CHECK(pool_bytes() + pool_loose_bytes() <= 64u << 20);
+  {
+    const PooledBuffer a(size), b(size), c(size);
+  }
+  CHECK(pool_bytes() == 32u << 20 && pool_loose_bytes() <= 32u << 20);
+  set_pool_limit(16 << 20, 32 << 20);  // what is kept no more is let go first
+  CHECK(pool_bytes() == 16u << 20 && pool_loose_bytes() == 16u << 20);
+  set_pool_limit(0);
+  CHECK(pool_bytes() == 0 && pool_loose_bytes() == 0);
+}
+
 void test_tree_hash_does_not_depend_on_the_split() {
   std::vector<char> data(3 * kHashChunk + 12345);
   Rng rng(2);
@@ -354,6 +390,7 @@ int main() {
   test_a_damaged_topology_is_an_error_not_a_wild_read();
   test_gather_copies_rows_of_every_size();
   test_buffers_are_used_again_and_bounded();
+  test_buffers_beyond_the_limit_stay_as_long_as_the_kernel_lets_them();
   test_tree_hash_does_not_depend_on_the_split();
   test_the_smallest_quota_of_a_process_counts();
   test_every_byte_of_a_header_matters();

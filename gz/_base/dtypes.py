@@ -60,10 +60,19 @@ class Column:
         """Whether text can be parsed into what is stored."""
         return self.stored is None and self.dtype not in ("float16", "bfloat16")
 
+    @property
+    def _shown(self) -> str | None:
+        """What a file says its rows are read as, where that is not what they are stored as."""
+        return self.dtype if self.stored else None
+
     def writer(self, path: Any) -> _engine.ColumnWriter:
         """Takes rows as they lie in the file."""
-        shown = self.dtype if self.stored else None
-        return _engine.ColumnWriter(str(path), self.stored or self.dtype, list(self.shape), shown)
+        return _engine.ColumnWriter(str(path), self.stored or self.dtype, list(self.shape), self._shown)
+
+    def of_edges(self, path: Any, offset: int) -> _engine.EdgeColumn:
+        """For a builder: rows as they lie in the file, from `offset` on in what goes with an edge."""
+        kind = self.stored or self.dtype
+        return _engine.EdgeColumn(str(path), kind, list(self.shape), offset, self._shown)
 
 
 def asked_for(column: Column, dtype: str | None, what: str) -> Column:

@@ -201,4 +201,4 @@ def _dtypes(given: Any) -> dict[str, str]:
         return {}
     if not isinstance(given, Mapping):
         raise TypeError(f"dtype={given!r}: name the columns, as in dtype={{'x': 'float16'}}")
-    return {str(name): dtype_name(kind) for name, kind in given.items()}
+    return {str(name): dtype_name(kind) for name, kind in given.items() if kind is not None}

@@ -265,10 +265,8 @@ class EdgeJob:
         if self.builder is not None:
             columns = []
             for c in self.columns:
-                file = str(root / str(entry.columns[c.name].file))
-                kinds = (c.stored, c.dtype) if c.stored else (c.dtype, None)
-                offset = self.source.offset(c.name)
-                columns.append(_engine.EdgeColumn(file, kinds[0], list(c.shape), offset, kinds[1]))
+                file = root / str(entry.columns[c.name].file)
+                columns.append(c.of_edges(file, self.source.offset(c.name)))
             self.builder.begin(str(root / entry.in_file), num_dst, num_src, columns)
             run(self.builder, progress, "sorting edges")
             entry.num_edges = self.builder.num_edges

@@ -204,6 +204,9 @@ class Papers:
         return out
 
 
+VALUE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+
+
 def ahead(make: Callable[[int], Any], count: int, threads: int) -> Iterator[Any]:
     """make(0), make(1), ... in order, the next ones made in threads; at most threads + 1 of them exist."""
     waiting: deque[Future[Any]] = deque()
@@ -242,13 +245,14 @@ class Phases:
 def generate_store(
     out: Path, papers: Papers, dtype: str, memory: str, threads: int, quiet: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Writes the store and says what it took."""
+    """Writes the store and says what it took. `dtype`: what the features are stored as; they are read as
+    float32."""
     import gz
 
     g = papers.graph
     phases = Phases(quiet)
     rows, edges = papers.num_row_chunks, papers.num_edge_chunks
-    x = ahead(lambda i: papers.feature_chunk(i, dtype), rows, threads)
+    x = ahead(lambda i: papers.feature_chunk(i, "float32"), rows, threads)
     y = (papers.label_chunk(i) for i in range(rows))
     start = time.monotonic()
     gz.ingest(
@@ -259,6 +263,7 @@ def generate_store(
         num_nodes=g.num_nodes,
         undirected=papers.symmetric,
         memory=memory,
+        dtype={"x": dtype},
         meta={
             "generator": "papers100m.py",
             "profile": papers.profile,
@@ -292,7 +297,7 @@ def generate_store(
 def size_on_disk(papers: Papers, dtype: str) -> tuple[int, int]:
     """(bytes of the store, bytes needed while it is made: edges are spilled before they are sorted)."""
     g = papers.graph
-    row = papers.num_features * np.dtype(dtype).itemsize + 8 + 8
+    row = papers.num_features * VALUE_BYTES[dtype] + 8 + 8
     edges = g.num_edges * (2 if papers.symmetric else 1)
     store = g.num_nodes * row + 4 * edges
     return store, store + 8 * edges
@@ -325,7 +330,9 @@ def main() -> None:
     profiles = ("even", *skew.PROFILES)
     command = commands.add_parser("generate", help="write the store")
     command.add_argument("--out", type=Path, required=True, help="the store to write; must not exist")
-    command.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="of the features")
+    command.add_argument(
+        "--dtype", choices=[*VALUE_BYTES], default="float32", help="what the features are stored as"
+    )
     command.add_argument("--memory", default="2GB", help="what the ingest may take")
     command.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="that make chunks")
     command.add_argument("--directions", choices=("in", "both"), default="in")

@@ -4,7 +4,8 @@ gz_pyg and gz_dgl are written with this module and with gz's public names alone;
 is the one module of gz that needs torch, and gz itself never imports it.
 
     topologies   topology, edge_names, edge_ids and the engine's calls on them
-    tensors      Mapped, map_column, read_rows, take_rows, lookup, empty, from_numpy, host_ids, host_rows
+    tensors      Mapped, map_column, in_place, stand_in, read_rows, take_rows, lookup, empty, from_numpy,
+                 host_ids, host_rows
     stores       Carried, ingest_carrying: what a store knows beyond arrays; weight_column
     outputs      LayerRows over NpyOutput, ArrayOutput and Store.new_column; scratch; Progress
     background   Pipeline, Task
@@ -164,10 +165,25 @@ def written(tensor: Tensor) -> bool:
 _columns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
+def in_place(column: FeatureStore) -> bool:
+    """Whether the file holds what the column shows; else rows are decoded as they are read."""
+    return column.stored == column.dtype
+
+
 def map_column(column: FeatureStore) -> Tensor:
-    """All of a column over its mapped file, without a copy. ``take_rows`` knows such a tensor's file."""
+    """All of a column over its mapped file, without a copy; where it does not lie ``in_place``, decoded into
+    memory, if that has room. ``take_rows`` knows such a tensor's file."""
     with torch.inference_mode(False):  # tensors made in that mode do not tell when they are written to
         tensor = from_numpy(column.get_tensor(), column.dtype)
+    _columns[tensor] = column
+    return tensor
+
+
+def stand_in(column: FeatureStore) -> Tensor:
+    """A tensor with the shape and dtype of a column that is decoded as it is read, for ``take_rows``. It
+    takes no memory, and its values are NaN: they are not to be looked at."""
+    with torch.inference_mode(False):
+        tensor = torch.full((1,), math.nan, dtype=torch_dtype(column.dtype)).expand(column.shape)
     _columns[tensor] = column
     return tensor
 
@@ -326,6 +342,7 @@ __all__ = [
     "hgt_sample",
     "host_ids",
     "host_rows",
+    "in_place",
     "in_worker",
     "induced_edges",
     "ingest_carrying",
@@ -346,6 +363,7 @@ __all__ = [
     "sample",
     "sample_layer",
     "scratch",
+    "stand_in",
     "storage",
     "subgraph_edges",
     "take_rows",

@@ -10,9 +10,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gz import _engine
 from gz._base.files import FileNames
 from gz._ingest import IngestReport, ingest
 from gz.feature import FeatureStore
@@ -68,10 +65,10 @@ class Carried:
 
 def _copy(column: FeatureStore, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = _engine.ColumnWriter(str(path), column.dtype, list(column.shape[1:]))
+    writer = column._writer(path)
     step = max(1, _BYTES // max(1, column.nbytes // max(1, len(column))))
     for begin in range(0, len(column), step):
-        writer.append(column.gather(np.arange(begin, min(begin + step, len(column)))))
+        writer.append(column._stored_rows(begin, min(begin + step, len(column))))
     writer.finish(len(column))
 
 

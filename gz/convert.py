@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gz import _engine
-from gz._base.dtypes import STORABLE
+from gz._base.dtypes import STORABLE, Column, asked_for, parsed_as, to_dtype
 from gz._base.place import new_file
 from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
@@ -90,9 +90,8 @@ def _dtype_name(dtype: Any) -> str:
         name = str(dtype)[6:]
     else:
         name = np.dtype(dtype).name
-    if name not in STORABLE or name in ("float16", "bfloat16"):
-        known = [s for s in STORABLE if s not in ("float16", "bfloat16")]
-        raise ValueError(f"dtype={dtype!r}: a CSV can be converted to {', '.join(known)}")
+    if name.removesuffix(":keep") not in STORABLE:
+        raise ValueError(f"dtype={dtype!r}: a CSV can be converted to {', '.join(STORABLE)}")
     return name
 
 
@@ -111,36 +110,39 @@ def convert_csv_to_gd(
     The first field of a line is its node's id, as GraphZero has it; every node must have one line, in any
     order.
     With ``id_column=False`` there is no id, and line i belongs to node i.
+    As ``dtype`` float16 and bfloat16 are read as float32 (``float16:keep``: as float16); int8 takes whole
+    numbers.
     """
     name = _dtype_name(dtype)
+    parsed = parsed_as(name)
     with Files() as files:
         file = files.get(os.fspath(csv_path))
         keys = Columns([0] if id_column else [])
-        table = CsvTable(file, keys=keys, dtype=name, delimiter=delimiter, header=header)
+        table = CsvTable(file, keys=keys, dtype=parsed, delimiter=delimiter, header=header)
         width = len(table.value_columns)
         if width == 0:
             raise InputError(f"{table.name}: lines hold an id and nothing else")
+        column = asked_for(Column("the rows", str(parsed), (width,)), name, table.name)
         with new_file(out_path, overwrite) as target:
             if id_column:
-                _by_id(table, name, width, str(target))
+                _by_id(table, column, str(target))
             else:
-                writer = _engine.ColumnWriter(str(target), name, [width])
+                writer = column.writer(target)
                 for chunk in table.chunks(1 << 16):
-                    writer.append(_values(chunk, table))
+                    writer.append(_values(chunk, table, column))
                 writer.finish()
 
 
-def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
+def _by_id(table: CsvTable, column: Column, target: str) -> None:
     """Rows in any order: as edges (node, line) with the values as payload, they come out sorted by node."""
-    record = np.dtype((np.dtype(dtype), (width,)))
     folder = os.path.dirname(target)
-    builder = _engine.Builder(folder, payload=record.itemsize, sort_by_id=False)
+    builder = _engine.Builder(folder, payload=column.row_bytes, sort_by_id=False)
     for chunk in table.chunks(1 << 16):
         ids = np.ascontiguousarray(chunk.columns[table.columns[0].name])
-        builder.add(np.zeros_like(ids), ids, _values(chunk, table))
+        builder.add(np.zeros_like(ids), ids, _values(chunk, table, column))
     n = builder.nodes_seen
     topology = os.path.join(folder, "rows.gl")
-    builder.begin(topology, n, 1, [_engine.EdgeColumn(target, dtype, [width], 0)])
+    builder.begin(topology, n, 1, [column.of_edges(target, 0)])
     while builder.step():
         pass
     for at in range(0, n, 1 << 20):
@@ -155,5 +157,6 @@ def _by_id(table: CsvTable, dtype: str, width: int, target: str) -> None:
     os.unlink(topology)
 
 
-def _values(chunk: Chunk, table: CsvTable) -> np.ndarray:
-    return np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)
+def _values(chunk: Chunk, table: CsvTable, column: Column) -> np.ndarray:
+    rows = np.stack([chunk.columns[c.name] for c in table.value_columns], axis=1)
+    return to_dtype(rows, column, rows.dtype.name, chunk.where, chunk.first_row)

@@ -22,12 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine, manifest
 from gz._base.arrays import as_shape
-from gz._base.dtypes import STORABLE
+from gz._base.dtypes import dtype_name
 from gz._base.files import FileNames, check_inside, is_inside, replaced
 from gz._base.journal import sync
 from gz._base.lock import Lock, try_lock, wait_for_lock
@@ -109,7 +108,7 @@ def add_feature(
         if not in_place and by is None:
             target.check_original_order()
         with Draft(target) as new:
-            source = open_column(name, value, files, dtype)
+            source = open_column(name, value, files, None if dtype is None else dtype_name(dtype))
             if by is not None:
                 graph = None if target.node else store.graph(target.type)
                 with tempfile.TemporaryDirectory(dir=place or new.folder) as tmp:
@@ -140,11 +139,7 @@ def new_column(
     overwrite: bool = False,
 ) -> OutputColumn:
     """See Store.new_column."""
-    kind = str(dtype).removeprefix("torch.")
-    if kind not in STORABLE:
-        kind = np.dtype(dtype).name
-        if kind not in STORABLE:
-            raise ValueError(f"dtype {dtype!r} cannot be stored; choose one of {', '.join(STORABLE)}")
+    kind = dtype_name(dtype).removesuffix(":keep")
     target, shape = _Target(store, name, t, overwrite), as_shape(row_shape)
     return OutputColumn(Draft(target), (target.rows, *shape), kind)
 

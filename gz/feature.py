@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -12,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gz import _engine
 from gz._base.arrays import as_ids, as_integer, npy_layout, numpy_dtype, view
+from gz._base.dtypes import dtype_name
 from gz._base.files import as_path, replaced
-from gz._base.memory_plan import AUTO, Part, Share, divide, parse_cache
+from gz._base.memory_plan import AUTO, Part, Share, check_fits, divide, parse_cache
 
 _READ = 1 << 22  # bytes that iterating reads at a time
 
@@ -48,8 +50,9 @@ class FeatureStore:
             self._identity = f"{self._file.checksum:016x}"
         self._shape = tuple(self._file.shape)
         self._numpy_dtype = numpy_dtype(self._file.dtype)
+        self._row_bytes = self._file.row_bytes  # in the file
         if _share is None:
-            part = Part("", self.nbytes, max(1, self._file.row_bytes))
+            part = Part("", self.nbytes, max(1, self._row_bytes))
             _share = divide([part], parse_cache(cache))[""]
         self._file.configure(_share.cache, _share.held)
         self._share = _share
@@ -76,19 +79,32 @@ class FeatureStore:
         return self._file.dtype
 
     @property
+    def stored(self) -> str:
+        """The dtype in the file: ``dtype``, or one that is smaller, which rows are decoded from as they are
+        read: ``"float16"``, ``"bfloat16"``, or ``"int8"`` with a scale for each row."""
+        return self._file.stored
+
+    @property
     def offset(self) -> int:
         """The byte of the file at which the rows begin, for whoever maps it by other means."""
         return self._file.offset
 
     @property
     def nbytes(self) -> int:
-        return self._shape[0] * self._file.row_bytes
+        """Of the rows in the file."""
+        return self._shape[0] * self._row_bytes
+
+    @property
+    def _read_bytes(self) -> int:
+        """Of the rows as they are read."""
+        return math.prod(self._shape) * self._numpy_dtype.itemsize
 
     def __len__(self) -> int:
         return self._shape[0]
 
     def __repr__(self) -> str:
-        return f"FeatureStore({self._path!r}, shape={self._shape}, dtype={self.dtype})"
+        stored = "" if self.stored == self.dtype else f", stored={self.stored}"
+        return f"FeatureStore({self._path!r}, shape={self._shape}, dtype={self.dtype}{stored})"
 
     @property
     def version(self) -> str:
@@ -130,16 +146,44 @@ class FeatureStore:
         Writing to it changes this process's copy of the touched pages, never the file. The mapping lives as
         long as the array does. Where the disk fails or the file is cut short, reading the array is SIGBUS, as
         with any mapping; ``gather`` raises OSError.
+
+        A column that is ``stored`` in another dtype is decoded into memory, all of it, each time.
+
+        Raises:
+            MemoryError: the decoded column would not fit.
         """
+        if self.stored != self.dtype:
+            return self._decoded()
         return view(self._file.bytes(), self.dtype, self._shape, self._file.writable)
 
-    def gather(self, ids: ArrayLike, out: Any = None) -> NDArray[Any]:
+    def _decoded(self) -> NDArray[Any]:
+        instead = "gather the rows that are needed, or store the column as it is read"
+        check_fits(self._read_bytes, f"{self._path}: all of a column stored as {self.stored}", instead)
+        out = np.empty(self._shape, self._numpy_dtype)
+        step = max(1, _READ // max(1, self._row_bytes))
+        for begin in range(0, len(self), step):
+            end = min(begin + step, len(self))
+            self.gather(np.arange(begin, end), out[begin:end])
+        return out
+
+    def _stored_rows(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """Rows as they lie in the file, ``[rows, bytes]``: for whoever copies them."""
+        return self._file.gather(np.arange(begin, end), self.stored).reshape(end - begin, self._row_bytes)
+
+    def _writer(self, path: str | os.PathLike[str]) -> _engine.ColumnWriter:
+        """Of a column like this one; it takes ``_stored_rows``."""
+        shown = None if self.stored == self.dtype else self.dtype
+        return _engine.ColumnWriter(os.fspath(path), self.stored, list(self._shape[1:]), shown)
+
+    def gather(self, ids: ArrayLike, out: Any = None, dtype: str | None = None) -> NDArray[Any]:
         """Copies rows ``ids``, in parallel, without the GIL: what the file holds, from memory or from disk.
 
         Args:
             ids: integers of any width, shape ``[n]``.
             out: a C-contiguous array or CPU tensor of shape ``[n, ...]`` and this dtype to write into; it may
                 lie over ``ids``. By default memory comes from a pool that it returns to when the result dies.
+            dtype: of the rows: ``"float32"`` where float16 or bfloat16 are stored, or those as they are
+                stored. By default the column's ``dtype``.
 
         Raises:
             IndexError: an id is negative or too large; nothing has been written.
@@ -147,21 +191,32 @@ class FeatureStore:
         """
         rows = as_ids(ids, "row ids")
         shape = (len(rows), *self._shape[1:])
+        kind = self.dtype if dtype is None else self._readable(dtype)
         if out is None:
-            return view(self._file.gather(rows), self.dtype, shape)
+            return view(self._file.gather(rows, kind), kind, shape)
         if not hasattr(out, "__dlpack__"):
             raise TypeError(f"out must be an array or a CPU tensor; a {type(out).__name__} cannot be filled")
         target = _as_array(out)
-        if target.shape != shape or target.dtype != self._numpy_dtype:
+        wanted = numpy_dtype(kind)
+        if target.shape != shape or target.dtype != wanted:
             raise ValueError(
-                f"out has shape {target.shape} and dtype {target.dtype}; "
-                f"these rows need {shape} and {self._numpy_dtype}"
+                f"out has shape {target.shape} and dtype {target.dtype}; these rows need {shape} and {wanted}"
             )
         if not target.flags.c_contiguous or not target.flags.writeable:
             raise ValueError("out must be C-contiguous and writable")
         # As bytes: a dtype that every consumer of arrays knows.
-        self._file.gather_into(rows, target.reshape(-1).view(np.uint8))
+        self._file.gather_into(rows, target.reshape(-1).view(np.uint8), kind)
         return out
+
+    def _readable(self, dtype: Any) -> str:
+        """gz's name of a dtype that rows can be read as."""
+        halves = self.stored in ("float16", "bfloat16")
+        known = {self.dtype, *((self.stored, "float32") if halves else ())}
+        kind = dtype_name(dtype)
+        if kind not in known:
+            others = " or ".join(sorted(known))
+            raise ValueError(f"{self._path}: rows of {self.dtype} are not read as {kind}; choose {others}")
+        return kind
 
     def __getitem__(self, which: Any) -> NDArray[Any]:
         """Rows, copied: of an integer one, of a slice, a mask or integers an array of them."""
@@ -181,7 +236,7 @@ class FeatureStore:
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """The rows one by one; read many at a time."""
-        step = max(1, _READ // max(1, self._file.row_bytes))
+        step = max(1, _READ // max(1, self._row_bytes))
         for begin in range(0, len(self), step):
             yield from self.gather(np.arange(begin, min(begin + step, len(self))))
 

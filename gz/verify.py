@@ -140,17 +140,17 @@ def _hot(store: Store, column: ColumnEntry) -> Iterator[Check]:
     def check_rows(file: str, before: list[str]) -> None:
         _file_of(store, file)
         hot, whole = opened(file), opened(column.file or "")
-        if (hot.dtype, hot.shape[1:]) != (whole.dtype, whole.shape[1:]):
+        if (hot.dtype, hot.stored, hot.shape[1:]) != (whole.dtype, whole.stored, whole.shape[1:]):
             raise _engine.FormatError(
-                f"{hot.path}: rows that are hot must have the dtype and shape of their column, {whole.dtype} "
-                f"{whole.shape[1:]}, not {hot.dtype} {hot.shape[1:]}"
+                f"{hot.path}: rows that are hot must have the dtype and shape of their column, "
+                f"{whole.stored} {whole.shape[1:]}, not {hot.stored} {hot.shape[1:]}"
             )
         ids, first = opened(column.hot.ids if column.hot else ""), sum(len(opened(f)) for f in before)
         step = max(1, _ROW_BYTES // max(1, hot.nbytes // max(1, len(hot))))
         for a in range(0, len(hot), step):
             b = min(len(hot), a + step)
             rows = ids.gather(np.arange(first + a, first + b)).astype(np.int64)
-            if hot.gather(np.arange(a, b)).tobytes() != whole.gather(rows).tobytes():
+            if hot._stored_rows(a, b).tobytes() != whole._file.gather(rows, whole.stored).tobytes():
                 raise _engine.FormatError(f"{hot.path}: a row of {a} to {b} is not what the column has")
 
     yield os.path.join(store.path, column.hot.ids), partial(check_ids, column.hot.ids)

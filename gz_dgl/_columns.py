@@ -8,7 +8,9 @@ after it has started all of them, and gz_dgl.prefetch when the batch is asked fo
 What a column is over is known by its storage, the tensor: clones and slices share that one, and DGL puts it
 into columns that come from a worker. It knows its file (gz.adapter.map_column) and, of an edge column, the
 order of the file's rows; where that is not the order of edge ids, also the copy in that order, if one was
-asked for. A write to either tensor is a write to the column, which from then on is that tensor and no file.
+asked for. A column that is decoded as it is read has a stand-in for a storage, which takes no memory, and a
+copy if all of it is asked for. A write to either tensor is a write to the column, which from then on is that
+tensor and no file.
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ from gz.adapter import (
     column_of,
     empty,
     host_ids,
+    in_place,
     in_worker,
     lookup,
     map_column,
+    stand_in,
     take_rows,
     written,
 )
@@ -84,19 +88,25 @@ def _now(storage: torch.Tensor) -> torch.Tensor:
 def _all_rows(storage: torch.Tensor) -> torch.Tensor:
     """The column in the order of its ids: the mapped file where it lies so, else a copy, made once."""
     order, file = _order(storage), _file(storage)
-    if order is None or file is None:
+    if file is None or (order is None and in_place(file)):
         return storage
     by_id = getattr(storage, "_gz_by_id", None)
     if by_id is None:
-        _memory.check(
-            order.limit,
-            storage.numel() * storage.element_size() + 8 * len(storage),
-            f"{file.path}: the whole edge column in the order of edge ids",
-            "Read the rows of a batch instead: block.edata[...], prefetch_edge_feats, or "
-            "g.get_edge_storage(name, etype).fetch(ids, 'cpu').wait().",
-        )
+        size = storage.numel() * storage.element_size()
+        if order is None:
+            what = f"{file.path}: all of a column that is stored as {file.stored}"
+            check_fits(size, what, "read the rows of a batch instead: block.srcdata[...], g.ndata of a batch")
+        else:
+            _memory.check(
+                order.limit,
+                size + 8 * len(storage),
+                f"{file.path}: the whole edge column in the order of edge ids",
+                "Read the rows of a batch instead: block.edata[...], prefetch_edge_feats, or "
+                "g.get_edge_storage(name, etype).fetch(ids, 'cpu').wait().",
+            )
+        rows = np.arange(len(storage)) if order is None else order.all_positions()
         with torch.inference_mode(False):  # tensors made in that mode do not tell when they are written to
-            by_id = take_rows(storage, order.all_positions())
+            by_id = take_rows(storage, rows)
         storage._gz_by_id = by_id  # type: ignore[attr-defined]
     return by_id
 
@@ -180,7 +190,8 @@ class MappedColumn(Column):
         """The column in the order of the topology, over its file; None where it is no longer that."""
         storage = _now(self.storage)
         waits = self.index is not None or self.deferred_dtype is not None
-        return None if waits or _file(storage) is None else storage
+        file = _file(storage)
+        return None if waits or file is None or not in_place(file) else storage
 
     def _like(self, index: Any) -> MappedColumn:
         return MappedColumn(_now(self.storage), self.scheme, index, self.device, self.deferred_dtype)
@@ -263,7 +274,7 @@ def _to_send(storage: torch.Tensor) -> torch.Tensor:
 
 def open_column(file: gz.FeatureStore, order: EdgeOrder | None = None) -> MappedColumn:
     """A column over its file; an edge column with the order of its rows where ids are others."""
-    storage = map_column(file)
+    storage = map_column(file) if in_place(file) else stand_in(file)
     _orders[storage] = order
     return MappedColumn(storage)
 

@@ -5,14 +5,15 @@
 
 #include "base/threads.h"
 #include "column/alias.h"
+#include "file/encoding.h"
 
 namespace gz {
 namespace {
 
 size_t row_bytes(const EdgeColumn& c) {
-  size_t n = dtype_bytes(c.dtype);
-  for (uint64_t d : c.row_shape) n *= d;
-  return n;
+  size_t values = 1;
+  for (uint64_t d : c.row_shape) values *= d;
+  return RowFormat(c.dtype, c.shown, values).stored_bytes;
 }
 
 // One field of every payload row, packed.
@@ -63,7 +64,7 @@ Builder::Output::Output(const std::string& path, const BuildOptions& options, ui
     if (exact_) alias_ = section(DType::kUInt32, n * 8);
   }
   for (const EdgeColumn& c : columns_)
-    column_files_.push_back(std::make_unique<ColumnWriter>(c.path, c.dtype, c.row_shape));
+    column_files_.push_back(std::make_unique<ColumnWriter>(c.path, c.dtype, c.row_shape, c.shown));
   const uint64_t zero = 0;
   indptr_->append(&zero, 8);
 }

@@ -29,7 +29,8 @@ struct EdgeColumn {
   std::string path;
   DType dtype;
   std::vector<uint64_t> row_shape;
-  size_t offset;  // in the payload
+  size_t offset;               // in the payload
+  DType shown = DType::kNone;  // what its rows are read as, where they come encoded
 };
 
 struct BuildOptions {

@@ -62,7 +62,7 @@ HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
   if (ids_->shape.size() != 1 || (ids_->dtype != DType::kInt32 && ids_->dtype != DType::kInt64))
     bad(*ids_, "the rows that are hot must be a list of int32 or int64");
   for (auto& file : tiers) {
-    if (file->dtype != column.dtype ||
+    if (file->dtype != column.dtype || file->shown != column.shown ||
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
       bad(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();

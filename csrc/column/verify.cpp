@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -137,6 +138,25 @@ uint64_t sum_of_edges(const Topology& t, bool weighted, Row&& row) {
   return total.load();
 }
 
+// Rows of int8 with their scales.
+void verify_scaled(const Feature& f) {
+  const auto* const rows = reinterpret_cast<const char*>(f.mapping->data() + f.offset);
+  const auto rule = [&](const char* text, auto&& wrong) {
+    const uint64_t i =
+        first_wrong(f.num_rows(), [&](uint64_t row) { return wrong(rows + row * f.row_bytes); });
+    if (i < f.num_rows())
+      throw FormatError(f.mapping->path(),
+                        std::string(text) + " (first broken at row " + std::to_string(i) + ")");
+  };
+  rule("the scale of a row must be finite and not negative", [](const char* row) {
+    float scale;
+    std::memcpy(&scale, row, sizeof scale);
+    return !(scale >= 0) || std::isinf(scale);
+  });
+  rule("a stored value must not be -128",
+       [&](const char* row) { return std::memchr(row + sizeof(float), 0x80, f.values) != nullptr; });
+}
+
 }  // namespace
 
 void verify_topology(const std::string& path, int opened) {
@@ -157,6 +177,7 @@ void verify_pair(const std::string& in_path, const std::string& out_path, int in
 void verify_feature(const std::string& path, int opened) {
   const auto f = Feature::open(path, opened);
   verify_checksum(*f->mapping, kData, "data");
+  if (f->dtype == DType::kInt8 && f->shown != DType::kInt8) verify_scaled(*f);
   if (f->dtype != DType::kBool) return;
   const auto* bytes = reinterpret_cast<const uint8_t*>(f->mapping->data() + f->offset);
   const uint64_t i = first_wrong(f->bytes(), [&](uint64_t at) { return bytes[at] > 1; });

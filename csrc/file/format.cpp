@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "file/encoding.h"
 
 namespace gz {
 namespace {
@@ -134,22 +135,26 @@ class Checker {
     if (h_.flags != 0) fail("has unknown flag bits set");
     if (f.ndim < 1 || f.ndim > kMaxDims)
       fail("has " + std::to_string(f.ndim) + " dimensions; 1 to 8 are allowed");
-    if (f.reserved != 0) fail("a reserved shape field is not zero");
     const Section& s = h_.sections[kData];
     dtype("data", s,
           {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64});
+    if (!known_encoding(s.dtype, f.shown))
+      fail(std::string("rows of ") + dtype_name(s.dtype) + " that are read as dtype " +
+           std::to_string(static_cast<uint32_t>(f.shown)) +
+           " are of an encoding that this gz does not know: " + "update gz");
     // Dimensions of 0 aside: sizes of rows are computed, and shapes shown, where there are no rows too.
-    int64_t bytes = static_cast<int64_t>(dtype_bytes(s.dtype));
-    uint64_t count = 1;
+    int64_t bytes = static_cast<int64_t>(dtype_bytes(f.shown == DType::kNone ? s.dtype : f.shown));
+    if (s.dtype == DType::kInt8 && f.shown != DType::kNone) bytes += sizeof(float);  // the scale of a row
+    uint64_t values = 1;
     for (uint32_t d = 0; d < kMaxDims; ++d) {
       if (d >= f.ndim && f.shape[d] != 0) fail("a dimension past ndim is not zero");
       if (d >= f.ndim) continue;
       if (__builtin_mul_overflow(bytes, std::max<uint64_t>(1, f.shape[d]), &bytes))
         fail("its shape overflows 63 bits");
-      count *= f.shape[d];
+      if (d > 0) values *= f.shape[d];
     }
-    section("data", s, count, dtype_bytes(s.dtype));
+    section("data", s, f.shape[0], RowFormat(s.dtype, f.shown, values).stored_bytes);
     for (size_t i = 1; i < kMaxSections; ++i) absent("reserved", h_.sections[i]);
   }
 

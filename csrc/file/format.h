@@ -77,7 +77,7 @@ struct TopologyShape {
 
 struct FeatureShape {
   uint32_t ndim;
-  uint32_t reserved;
+  DType shown;  // what rows are read as, where that is not what they are stored as (file/encoding.h)
   uint64_t shape[kMaxDims];
 };
 
@@ -106,6 +106,7 @@ static_assert(offsetof(Header, sections) == 64);
 static_assert(offsetof(Header, topology) == 320);
 static_assert(sizeof(TopologyShape) == 40);
 static_assert(sizeof(FeatureShape) == 72);
+static_assert(offsetof(FeatureShape, shown) == 4);
 static_assert(sizeof(Header) == kPage);
 
 // A header with the fixed fields set and all else zero.

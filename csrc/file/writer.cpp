@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "file/encoding.h"
 #include "file/regular.h"
 
 namespace gz {
@@ -173,18 +174,24 @@ void SectionWriter::read_back(uint64_t at, void* data, size_t bytes) const {
   if (bytes) std::memcpy(p, tail_.data() + (at - written_), bytes);
 }
 
-ColumnWriter::ColumnWriter(const std::string& path, DType dtype, std::vector<uint64_t> row_shape)
+ColumnWriter::ColumnWriter(const std::string& path, DType dtype, std::vector<uint64_t> row_shape, DType shown)
     : file_(std::make_shared<OutFile>(path, OutFile::Mode::kCreate)),
       data_(std::make_unique<SectionWriter>(file_, kPage, dtype)),
       dtype_(dtype),
+      shown_(shown),
       row_shape_(std::move(row_shape)),
-      row_bytes_(dtype_bytes(dtype)) {
+      row_bytes_(dtype_bytes(shown == DType::kNone ? dtype : shown)) {
+  if (!known_encoding(dtype, shown))
+    throw std::invalid_argument(path + ": " + dtype_name(dtype) + " cannot be read as " + dtype_name(shown));
   if (row_shape_.size() + 1 > kMaxDims)
     throw std::invalid_argument(path + ": a column has at most 8 dimensions, this one has " +
                                 std::to_string(row_shape_.size() + 1));
   for (uint64_t d : row_shape_)
     if (__builtin_mul_overflow(row_bytes_, d, &row_bytes_))
       throw std::invalid_argument(path + ": the shape of a row overflows 64 bits");
+  size_t values = 1;
+  for (uint64_t d : row_shape_) values *= d;
+  row_bytes_ = RowFormat(dtype_, shown_, values).stored_bytes;
 }
 
 uint64_t ColumnWriter::finish(uint64_t zero_byte_rows) {
@@ -195,6 +202,7 @@ uint64_t ColumnWriter::finish(uint64_t zero_byte_rows) {
   Header h = new_header(Kind::kFeature);
   h.sections[kData] = data_->section();
   h.feature.ndim = static_cast<uint32_t>(row_shape_.size() + 1);
+  h.feature.shown = shown_;
   h.feature.shape[0] = row_bytes_ ? bytes / row_bytes_ : zero_byte_rows;
   std::copy(row_shape_.begin(), row_shape_.end(), h.feature.shape + 1);
   h.file_bytes = kPage + bytes;

@@ -68,7 +68,9 @@ class SectionWriter {
 // Streams rows into a .gd file. The number of rows is what was appended; finish() writes the header.
 class ColumnWriter {
  public:
-  ColumnWriter(const std::string& path, DType dtype, std::vector<uint64_t> row_shape);
+  // shown: what rows are read as, where they come encoded (file/encoding.h).
+  ColumnWriter(const std::string& path, DType dtype, std::vector<uint64_t> row_shape,
+               DType shown = DType::kNone);
   void append(const void* data, size_t bytes) { data_->append(data, bytes); }
   void append(const std::vector<Span>& spans) { data_->append(spans); }
   // Returns the number of rows. `zero_byte_rows` is that number where rows have no bytes to count them by.
@@ -78,7 +80,7 @@ class ColumnWriter {
  private:
   std::shared_ptr<OutFile> file_;
   std::unique_ptr<SectionWriter> data_;
-  DType dtype_;
+  DType dtype_, shown_;
   std::vector<uint64_t> row_shape_;
   size_t row_bytes_;
 };

@@ -1,6 +1,7 @@
 // What writes a store: columns, edges grouped in files, dense ids for keys.
 #include "build/builder.h"
 #include "build/id_map.h"
+#include "file/encoding.h"
 #include "file/writer.h"
 #include "python/bindings.h"
 
@@ -50,15 +51,67 @@ Field<uint64_t> read_ids(const IdAssigner& ids, uint64_t first, size_t count) {
   return to_numpy(std::move(out));
 }
 
+DType dtype_or_none(const std::optional<std::string>& name) {
+  return name ? dtype_from_name(*name) : DType::kNone;
+}
+
+struct PyEncodedRows {
+  Field<uint8_t> rows;
+  EncodedRows found;
+};
+
+PyEncodedRows encode_rows(const Array1<float>& values, size_t row_values) {
+  const size_t count = row_values ? values.size() / row_values : 0;
+  if (count * row_values != values.size()) throw std::invalid_argument("the values are no whole rows");
+  PooledArray<uint8_t> out(count * RowFormat(DType::kInt8, DType::kFloat32, row_values).stored_bytes);
+  EncodedRows found;
+  without_gil(
+      [&] { found = encode_int8(values.data(), count, row_values, reinterpret_cast<char*>(out.data())); });
+  return {to_numpy(std::move(out)), found};
+}
+
+Field<uint8_t> decoded_rows(const Array1<uint8_t>& rows, const std::string& dtype, size_t row_values,
+                            bool vector) {
+  const RowFormat format(dtype_from_name(dtype), DType::kFloat32, row_values);
+  if (!known_encoding(format.stored, format.shown) || rows.size() % format.stored_bytes)
+    throw std::invalid_argument("these are no whole rows of " + dtype);
+  const size_t count = rows.size() / format.stored_bytes;
+  PooledArray<uint8_t> out(count * format.shown_bytes);
+  without_gil([&] {
+    decode_rows(format, reinterpret_cast<const char*>(rows.data()), count,
+                reinterpret_cast<char*>(out.data()), vector ? DecodeBy::kVector : DecodeBy::kScalar);
+  });
+  return to_numpy(std::move(out));
+}
+
+void bind_encoding(nb::module_& m) {
+  nb::class_<PyEncodedRows>(m, "EncodedRows",
+                            "Rows as int8 with a scale each, and what became of their values.")
+      .def_ro("rows", &PyEncodedRows::rows)
+      .def_prop_ro(
+          "wrong",
+          [](const PyEncodedRows& e) {
+            return e.found.wrong == UINT64_MAX ? std::optional<uint64_t>() : e.found.wrong;
+          },
+          "The first row that holds what is not finite, if any: the rows are of no use then.")
+      .def_prop_ro("nonzero", [](const PyEncodedRows& e) { return e.found.nonzero; })
+      .def_prop_ro(
+          "vanished", [](const PyEncodedRows& e) { return e.found.vanished; },
+          "Values that are not 0 and are read as 0.");
+  m.def("encode_int8", &encode_rows, "values"_a, "row_values"_a);
+  m.def("decode_rows", &decoded_rows, "rows"_a, "dtype"_a, "row_values"_a, "vector"_a = true,
+        "Stored rows of float16, bfloat16 or int8 as the bytes of float32 rows.");
+}
+
 void bind_columns(nb::module_& m) {
   nb::class_<ColumnWriter>(m, "ColumnWriter", "Writes a .gd file row by row.")
       .def(
           "__init__",
           [](ColumnWriter* self, const std::string& path, const std::string& dtype,
-             std::vector<uint64_t> row_shape) {
-            new (self) ColumnWriter(path, dtype_from_name(dtype), std::move(row_shape));
+             std::vector<uint64_t> row_shape, const std::optional<std::string>& shown) {
+            new (self) ColumnWriter(path, dtype_from_name(dtype), std::move(row_shape), dtype_or_none(shown));
           },
-          "path"_a, "dtype"_a, "row_shape"_a)
+          "path"_a, "dtype"_a, "row_shape"_a, "shown"_a = nb::none())
       .def(
           "append",
           [](ColumnWriter& self, const ReadOnlyArray& rows) {
@@ -84,10 +137,11 @@ void bind_builder(nb::module_& m) {
       .def(
           "__init__",
           [](EdgeColumn* self, const std::string& path, const std::string& dtype,
-             std::vector<uint64_t> row_shape, size_t offset) {
-            new (self) EdgeColumn{path, dtype_from_name(dtype), std::move(row_shape), offset};
+             std::vector<uint64_t> row_shape, size_t offset, const std::optional<std::string>& shown) {
+            new (self)
+                EdgeColumn{path, dtype_from_name(dtype), std::move(row_shape), offset, dtype_or_none(shown)};
           },
-          "path"_a, "dtype"_a, "row_shape"_a, "offset"_a);
+          "path"_a, "dtype"_a, "row_shape"_a, "offset"_a, "shown"_a = nb::none());
 
   nb::class_<Builder>(m, "Builder",
                       "Groups edges by one end within a budget of memory and writes a .gl file.")
@@ -190,6 +244,7 @@ void bind_ids(nb::module_& m) {
 }  // namespace
 
 void bind_build(nb::module_& m) {
+  bind_encoding(m);
   bind_columns(m);
   bind_builder(m);
   bind_ids(m);

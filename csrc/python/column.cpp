@@ -171,14 +171,21 @@ size_t checked_output_bytes(const AnyArray& out, size_t expected) {
   return expected;
 }
 
-void gather_into(const Feature& f, const Ids& ids, const AnyArray& out) {
-  checked_output_bytes(out, checked_product(ids.shape(0), f.row_bytes));
-  without_gil([&] { f.gather(ids.data(), ids.shape(0), out.data()); });
+RowFormat read_as(const Feature& f, const std::optional<std::string>& dtype) {
+  return f.format(dtype ? dtype_from_name(*dtype) : f.shown);
 }
 
-Field<uint8_t> gather_new(const Feature& f, const Ids& ids) {
-  PooledArray<uint8_t> out(checked_product(ids.shape(0), f.row_bytes));
-  without_gil([&] { f.gather(ids.data(), ids.shape(0), out.data()); });
+void gather_into(const Feature& f, const Ids& ids, const AnyArray& out,
+                 const std::optional<std::string>& dtype) {
+  const RowFormat format = read_as(f, dtype);
+  checked_output_bytes(out, checked_product(ids.shape(0), format.shown_bytes));
+  without_gil([&] { f.gather(ids.data(), ids.shape(0), out.data(), format); });
+}
+
+Field<uint8_t> gather_new(const Feature& f, const Ids& ids, const std::optional<std::string>& dtype) {
+  const RowFormat format = read_as(f, dtype);
+  PooledArray<uint8_t> out(checked_product(ids.shape(0), format.shown_bytes));
+  without_gil([&] { f.gather(ids.data(), ids.shape(0), out.data(), format); });
   return to_numpy(std::move(out));
 }
 
@@ -219,9 +226,12 @@ void bind_feature(nb::module_& m) {
             return Feature::adopt(path, offset, dtype_from_name(dtype), std::move(shape));
           },
           "path"_a, "offset"_a, "dtype"_a, "shape"_a)
-      .def_prop_ro("dtype", [](const Feature& f) { return dtype_name(f.dtype); })
+      .def_prop_ro(
+          "dtype", [](const Feature& f) { return dtype_name(f.shown); }, "As rows are read.")
+      .def_prop_ro(
+          "stored", [](const Feature& f) { return dtype_name(f.dtype); }, "As they are stored.")
       .def_ro("shape", &Feature::shape)
-      .def_ro("row_bytes", &Feature::row_bytes)
+      .def_ro("row_bytes", &Feature::row_bytes, "Of a row in the file.")
       .def_prop_ro(
           "checksum", [](const Feature& f) { return header_of(*f.mapping).checksum; },
           "Of the header, and so of all data. Of a .gd file only.")
@@ -233,7 +243,7 @@ void bind_feature(nb::module_& m) {
             const auto seen = f.tensor.of(*f.mapping);
             return mapped_bytes(seen->data() + f.offset, f.bytes(), seen);
           },
-          "All rows, in place.")
+          "All rows as they are stored, in place.")
       .def(
           "configure", [](const Feature& f, uint64_t cache, bool load) { f.source->configure(cache, load); },
           "cache"_a, "load"_a)
@@ -249,8 +259,9 @@ void bind_feature(nb::module_& m) {
            [](const Feature& f) {
              return without_gil([&] { return f.mapping->resident_bytes(f.offset, f.bytes()); });
            })
-      .def("gather", &gather_new, "ids"_a)
-      .def("gather_into", &gather_into, "ids"_a, "out"_a.noconvert());  // a copy of it would be filled
+      .def("gather", &gather_new, "ids"_a, "dtype"_a = nb::none())
+      .def("gather_into", &gather_into, "ids"_a, "out"_a.noconvert(),  // a copy of it would be filled
+           "dtype"_a = nb::none());
   m.def("gather_array", &gather_array, "rows"_a, "ids"_a, "out"_a.noconvert(),
         "Copies rows of an array in memory.");
   m.def("verify_feature", released(&verify_feature), "path"_a, "opened"_a = -1);

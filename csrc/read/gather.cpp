@@ -189,6 +189,24 @@ void copy_staged(const Rows r, size_t begin, size_t end) {
   finish_streaming();
 }
 
+// Calls copy(ids, begin, count) for pieces of the ids, checked and out of reach of the caller's other
+// threads.
+template <class Copy>
+void for_ids(const int64_t* ids, size_t count, uint64_t num_rows, size_t row_bytes, Copy&& copy) {
+  parallel_for(count, std::max<size_t>(64, (size_t{256} << 10) / row_bytes), [&](size_t begin, size_t end) {
+    int64_t taken[kIdsAtOnce];
+    for (; begin < end; begin += kIdsAtOnce) {
+      const size_t n = std::min(kIdsAtOnce, end - begin);
+      std::memcpy(taken, ids + begin, n * sizeof(int64_t));
+      bool wrong = false;
+      for (size_t i = 0; i < n; ++i) wrong |= static_cast<uint64_t>(taken[i]) >= num_rows;
+      for (size_t i = 0; i < n && wrong; ++i)
+        if (static_cast<uint64_t>(taken[i]) >= num_rows) bad_id(taken[i], begin + i, num_rows, "row");
+      copy(taken, begin, n);
+    }
+  });
+}
+
 }  // namespace
 
 void gather(const void* rows, uint64_t num_rows, size_t row_bytes, const int64_t* ids, size_t count,
@@ -213,24 +231,34 @@ void gather_checked(const void* rows, uint64_t num_rows, size_t row_bytes, const
                         count * row_bytes >= kStreamFrom;
   const bool aligned =
       row_bytes % kStreamUnit == 0 && reinterpret_cast<uintptr_t>(out) % (kStreamUnit / 2) == 0;
-  parallel_for(count, std::max<size_t>(64, (size_t{256} << 10) / row_bytes), [&](size_t begin, size_t end) {
-    int64_t taken[kIdsAtOnce];  // out of reach of the caller's other threads
-    for (; begin < end; begin += kIdsAtOnce) {
-      const size_t n = std::min(kIdsAtOnce, end - begin);
-      std::memcpy(taken, ids + begin, n * sizeof(int64_t));
-      bool wrong = false;
-      for (size_t i = 0; i < n; ++i) wrong |= static_cast<uint64_t>(taken[i]) >= num_rows;
-      for (size_t i = 0; i < n && wrong; ++i)
-        if (static_cast<uint64_t>(taken[i]) >= num_rows) bad_id(taken[i], begin + i, num_rows, "row");
-      const Rows r{static_cast<const char*>(rows), row_bytes, taken,
-                   static_cast<char*>(out) + begin * row_bytes};
-      if (!streamed)
-        copy_plain(r, 0, n);
-      else if (aligned)
-        copy_streamed(r, 0, n);
-      else
-        copy_staged(r, 0, n);
-    }
+  for_ids(ids, count, num_rows, row_bytes, [&](const int64_t* taken, size_t begin, size_t n) {
+    const Rows r{static_cast<const char*>(rows), row_bytes, taken,
+                 static_cast<char*>(out) + begin * row_bytes};
+    if (!streamed)
+      copy_plain(r, 0, n);
+    else if (aligned)
+      copy_streamed(r, 0, n);
+    else
+      copy_staged(r, 0, n);
+  });
+}
+
+void gather_decoded(const void* rows, uint64_t num_rows, const RowFormat& format, const int64_t* ids,
+                    size_t count, void* out) {
+  if (count == 0 || format.shown_bytes == 0) return;
+  if (overlap(out, count * format.shown_bytes, ids, count * sizeof(int64_t))) {
+    const PooledArray<int64_t> own = checked_copy(ids, count, num_rows, "row");
+    return gather_decoded(rows, num_rows, format, own.data(), count, out);
+  }
+  const bool streamed = can_stream() && count * format.shown_bytes >= kStreamFrom &&
+                        format.shown_bytes % kStreamUnit == 0 &&
+                        reinterpret_cast<uintptr_t>(out) % kStreamUnit == 0;
+  const DecodeRows decode = row_decoder(format, streamed ? DecodeBy::kStreams : DecodeBy::kVector);
+  for_ids(ids, count, num_rows, format.shown_bytes, [&](const int64_t* taken, size_t begin, size_t n) {
+    const char* at[kIdsAtOnce];
+    for (size_t i = 0; i < n; ++i)
+      at[i] = static_cast<const char*>(rows) + static_cast<size_t>(taken[i]) * format.stored_bytes;
+    decode(at, n, format.values, static_cast<char*>(out) + begin * format.shown_bytes);
   });
 }
 

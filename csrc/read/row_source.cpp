@@ -53,17 +53,32 @@ void RowSource::configure(uint64_t cache, bool load) {
 }
 
 void RowSource::gather(const int64_t* ids, size_t count, char* out) {
+  gather(ids, count, out, RowFormat(DType::kUInt8, DType::kNone, row_bytes_));
+}
+
+void RowSource::gather(const int64_t* ids, size_t count, char* out, const RowFormat& format) {
   check_ids(ids, count, num_rows_, "row");
   if (count == 0 || row_bytes_ == 0) return;
   const auto place = [&](int64_t id) { return first_ + static_cast<uint64_t>(id) * row_bytes_; };
   if (!residency_.likely(count, [&](size_t i) { return place(ids[i]); })) {
     const PooledArray<int64_t> own = checked_copy(ids, count, num_rows_, "row");
-    if (row_bytes_ >= kSmallRow) return gather_cold(own.data(), count, out);
+    if (row_bytes_ >= kSmallRow) return gather_cold_as(format, own.data(), count, out);
     residency_.fetch(
         count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(place(own[i]), row_bytes_); }, counts_);
   }
   mapped_.fetch_add(count, std::memory_order_relaxed);
-  gather_checked(mapping_->data() + first_, num_rows_, row_bytes_, ids, count, out);
+  const std::byte* const rows = mapping_->data() + first_;
+  if (format.plain())
+    gather_checked(rows, num_rows_, row_bytes_, ids, count, out);
+  else
+    gather_decoded(rows, num_rows_, format, ids, count, out);
+}
+
+void RowSource::gather_cold_as(const RowFormat& format, const int64_t* ids, size_t count, char* out) {
+  if (format.plain()) return gather_cold(ids, count, out);
+  const PooledArray<char> stored(checked_product(count, row_bytes_));
+  gather_cold(ids, count, stored.data());
+  decode_rows(format, stored.data(), count, out);
 }
 
 void RowSource::gather_cold(const int64_t* ids, size_t count, char* out) {

@@ -1,5 +1,6 @@
 // Where a gather finds its rows: in the mapping while they are in memory, else in the row cache, else on the
-// disk. It always gives what the file holds.
+// disk. It always gives what the file holds. Rows lie in the cache as they lie in the file, and are decoded
+// last.
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "cache/shared_cache.h"
+#include "file/encoding.h"
 #include "read/extents.h"
 #include "read/residency.h"
 
@@ -34,7 +36,9 @@ class RowSource {
   // Before the first gather.
   void use(std::shared_ptr<NearRows> near) { near_ = std::move(near); }
 
+  // Rows as they lie in the file.
   void gather(const int64_t* ids, size_t count, char* out);
+  void gather(const int64_t* ids, size_t count, char* out, const RowFormat& format);
 
   struct Stats {
     uint64_t mapped;        // rows copied from the mapping
@@ -50,6 +54,7 @@ class RowSource {
   Stats stats() const;
 
  private:
+  void gather_cold_as(const RowFormat& format, const int64_t* ids, size_t count, char* out);
   void gather_cold(const int64_t* ids, size_t count, char* out);
   void gather_uncached(PooledArray<RowRequest>& wanted, char* out, SharedCache* cache);
   void gather_cached(const PooledArray<RowRequest>& wanted, char* out, SharedCache& cache,

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gz import _engine, edit
-from gz._base.arrays import numpy_dtype
 from gz._base.memory_plan import Share
 from gz._base.progress import Progress
 from gz._base.sizes import amount
@@ -57,12 +56,12 @@ def write_in_front(
 def _rows(column: FeatureStore, hot: NDArray[np.int64], folder: Path, budget: int) -> Iterator[NDArray[Any]]:
     """Rows `hot`, in this order, piece by piece. The column is read through once, in order."""
     plain = FeatureStore(column.path, 0, _share=Share())  # what passes through needs no row cache
-    row = np.dtype((numpy_dtype(column.dtype), column.shape[1:]))
+    row = np.dtype((np.uint8, (plain._row_bytes,)))  # as they lie: they are to lie so in the tiers
 
-    def read(a: int, b: int) -> NDArray[Any]:
-        return plain.gather(np.arange(a, b))
+    def wanted(a: int, b: int) -> NDArray[np.int64]:
+        return hot[a:b]
 
-    return permuted(read, len(column), lambda a, b: hot[a:b], len(hot), row, folder, budget // 2)
+    return permuted(plain._stored_rows, len(column), wanted, len(hot), row, folder, budget // 2)
 
 
 def _tiers(
@@ -78,7 +77,7 @@ def _tiers(
             if writer is None:
                 files.append(f"hot-{len(files)}.gd")
                 path = str(folder / files[-1])
-                writer, filled = _engine.ColumnWriter(path, column.dtype, list(column.shape[1:])), 0
+                writer, filled = column._writer(path), 0
             part, block = block[: size - filled], block[size - filled :]
             writer.append(np.ascontiguousarray(part))
             filled, done = filled + len(part), done + len(part)

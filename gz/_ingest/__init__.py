@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 from gz._base.deprecated import deprecated
+from gz._base.dtypes import dtype_name
 from gz._base.place import new_store, temporary_folder
 from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
@@ -53,6 +55,7 @@ def ingest(
     drop: Any = (),
     nulls: dict[str, Any] | None = None,
     on_bad_line: str = "error",
+    dtype: Mapping[str, Any] | None = None,
     spec: Any = None,
     adopt: bool = False,
     overwrite: bool = False,
@@ -107,6 +110,9 @@ def ingest(
         drop: columns of tables to leave out.
         nulls: ``{column: value}``, what stands for a missing value; otherwise one is an error.
         on_bad_line: ``"error"``, or ``"skip"`` to leave bad lines out and count them.
+        dtype: ``{column: dtype}``, or ``{"TYPE/COLUMN": dtype}``, what to store columns as. ``"float16"``,
+            ``"bfloat16"`` and, of rows of fractions, ``"int8"`` (with a scale for each row) are smaller on
+            the disk and in memory, and are read as float32; ``"float16:keep"`` is read as float16.
         spec: a TOML file or a dict for heterogeneous graphs and many files (docs/ingest.md).
         adopt: use .npy features where they lie instead of copying them.
         overwrite: replace OUT if it is a store that holds no other files. The old store stays until the new
@@ -171,6 +177,7 @@ def ingest(
             plan = simple(edges, features, num_nodes, splits, nodes, ids, options, files)
         plan.meta |= meta or {}
         plan.finish = _finish
+        plan.dtypes = _dtypes(dtype)
         plan.settle()
         plan.check()
         if dry_run:
@@ -187,3 +194,11 @@ def ingest(
     report.path = os.path.abspath(out)
     report.seconds = time.monotonic() - start
     return report
+
+
+def _dtypes(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise TypeError(f"dtype={given!r}: name the columns, as in dtype={{'x': 'float16'}}")
+    return {str(name): dtype_name(kind) for name, kind in given.items() if kind is not None}

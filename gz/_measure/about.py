@@ -48,6 +48,7 @@ def _column(store: Store, name: str, t: Any) -> dict[str, Any]:
         "name": name,
         "of": of,
         "dtype": column.dtype,
+        "stored": column.stored,
         "shape": list(column.shape),
         "bytes": column.nbytes,
     }

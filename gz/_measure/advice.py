@@ -25,13 +25,13 @@ def advise(
         )
         return advice
     advice += _more_memory(work, stream, speeds, room, found, facts["limit"])
-    wide = [f for f, c in work.columns.items() if c.dtype in ("float32", "float64") and f not in room.held]
+    wide = [f for f, c in work.columns.items() if c.stored in ("float32", "float64") and f not in room.held]
     if wide:
         names = ", ".join(wide)
         advice.append(
-            f"float16 or bfloat16 halves {names} on disk and in the cache: `gz add STORE --features x=FILE "
-            "--dtype float16 --overwrite`. Rows below 4096 bytes still cost a read of a block each: it helps "
-            "as far as more rows fit into memory."
+            f"float16 halves {names} on disk and in the cache, int8 leaves a quarter, and the script reads "
+            "float32 as before: `gz add STORE --features x=FILE --dtype float16 --overwrite`. Rows below "
+            "4096 bytes still cost a read of a block each: it helps as far as more rows fit into memory."
         )
     useful = found.misses * _mean_row(work) / found.bytes_read if found.bytes_read else 1.0
     if useful < 0.3 and found.verdict == "disk-bound":

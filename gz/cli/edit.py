@@ -39,7 +39,10 @@ def register(commands: Any) -> None:
     _features(add, "NAME=FILE")
     add.add_argument("--overwrite", action="store_true", help="take the place of columns of the same name")
     add.add_argument("--replace", action="store_true", help=argparse.SUPPRESS)  # the old name of --overwrite
-    add.add_argument("--dtype", help="to store them as")
+    add.add_argument(
+        "--dtype",
+        help="to store them as: float16, bfloat16 or int8 are read as float32 (float16:keep: as float16)",
+    )
     add.add_argument(
         "--order",
         choices=["original", "stored"],
@@ -143,8 +146,9 @@ def _add(args: argparse.Namespace, out: Output) -> int:
     out.tell({"store": store.path, "added": added})
     for name, file in files.items():
         column = store.add_feature(name, file, t, **options)
-        added[name] = {"dtype": column.dtype, "shape": list(column.shape)}
-        out.say(f"{store.path}: {name}, {column.dtype} {' x '.join(f'{n:,}' for n in column.shape)}")
+        added[name] = {"dtype": column.dtype, "stored": column.stored, "shape": list(column.shape)}
+        stored = "" if column.stored == column.dtype else f", stored as {column.stored}"
+        out.say(f"{store.path}: {name}, {column.dtype} {' x '.join(f'{n:,}' for n in column.shape)}{stored}")
     return 0
 
 

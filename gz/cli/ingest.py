@@ -81,6 +81,14 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         metavar="COLUMN=VALUE",
         help="what stands for a missing value; without it one is an error",
     )
+    add(
+        "--dtype",
+        action="append",
+        default=[],
+        metavar="COLUMN=DTYPE",
+        help="what to store a column as: float16, bfloat16 or int8 take a half or a quarter of the bytes and "
+        "are read as float32 (float16:keep: as float16); repeatable",
+    )
     add("--spec", metavar="TOML", help="describes a graph of several types or many files; docs/ingest.md")
     add("--ogb", metavar="DIR", help="an OGB node- or link-prediction dataset folder as downloaded")
     add("--lsc", metavar="DIR", help="a MAG240M folder (OGB-LSC) as downloaded")
@@ -184,6 +192,7 @@ def _ingest(args: argparse.Namespace, out: Output) -> int:
     options |= {name: named_files(pairs) for name, pairs in files.items() if pairs}
     options |= _columns(args)
     options["drop"] = [name for names in args.drop for name in names.split(",")]
+    options["dtype"] = named_files(args.dtype)
     options["nulls"] = {name: _value(text) for name, text in named_files(args.null).items()}
     if args.delimiter:
         options["delimiter"] = args.delimiter.replace("\\t", "\t")

@@ -90,6 +90,7 @@ def _column(column: gz.FeatureStore) -> dict[str, Any]:
     return {
         "path": os.path.abspath(column.path),
         "dtype": column.dtype,
+        "stored": column.stored,
         "shape": list(column.shape),
         "bytes": column.nbytes,
     }
@@ -204,6 +205,8 @@ def _graph_text(graph: dict[str, Any]) -> str:
 
 def _column_text(column: dict[str, Any]) -> str:
     parts = [f"{column['dtype']} {' x '.join(f'{n:,}' for n in column['shape'])}", amount(column["bytes"])]
+    if column["stored"] != column["dtype"]:
+        parts.insert(1, f"stored as {column['stored']}")
     if column.get("categories") is not None:
         parts.append(f"codes of {column['categories']:,} texts")
     if column.get("unit"):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gz._base.arrays import first_outside
+from gz._base.arrays import first_outside, numpy_dtype
 from gz._base.files import FileNames
 from gz._base.place import new_store, temporary_folder
 from gz._base.replace import EXPORT, EXPORT_FILES, EXPORT_HEAD
@@ -272,7 +272,7 @@ class _Edges:
             return
         # With the ids: rows that a damaged file sends elsewhere are seen to be others.
         fields: list[Any] = [(name, "<i8", ()) for name in (*self.ends, _ID)]
-        fields += [(name, str(c.get_tensor().dtype), c.shape[1:]) for name, c in self._columns.items()]
+        fields += [(name, str(numpy_dtype(c.dtype)), c.shape[1:]) for name, c in self._columns.items()]
         if self._own_weight is not None:
             fields.append((self._own_weight, "<f4", ()))
         row, positions = np.dtype(fields), self._positions
@@ -356,7 +356,7 @@ def weight_column(graph: Graph, columns: dict[str, FeatureStore]) -> str | None:
     if weights is None:
         return None
     for name, c in columns.items():
-        if len(c.shape) == 1 and c.dtype != "bfloat16":
+        if len(c.shape) == 1 and c.dtype != "bfloat16" and c.stored == c.dtype:
             step = 1 << 20
             rows = c.get_tensor()
             with PageGuard():

@@ -219,7 +219,7 @@ class Part:
             at += int(ends[-1]) if len(ends) else 0
 
     def _steps(self, column: FeatureStore, rows: int) -> Iterator[tuple[int, int]]:
-        row_bytes = max(1, column.nbytes // max(1, len(column)))
+        row_bytes = max(1, column._read_bytes // max(1, len(column)))
         return steps(rows, max(1024, self._memory // 8 // row_bytes))
 
     def _gather(self, column: FeatureStore, rows: int, pieces: Iterator[tuple[int, Ids]]) -> Rows:

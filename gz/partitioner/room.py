@@ -41,10 +41,10 @@ def check_parts(whole: Whole, numbers: Numbers, between: Ids, todo: list[int], f
 def _rows(whole: Whole) -> int:
     store, total = whole.store, 0
     for t, name in enumerate(whole.ntypes):
-        total += sum(store.feature(c, name).nbytes for c in store.node_columns(name))
+        total += sum(store.feature(c, name)._read_bytes for c in store.node_columns(name))
         total += len(masks_of(whole, t)) * store.num_nodes(name)
     for edge_type in whole.etypes:
-        total += sum(store.feature(c, edge_type).nbytes for c in store.edge_columns(edge_type))
+        total += sum(store.feature(c, edge_type)._read_bytes for c in store.edge_columns(edge_type))
     return total
 
 

@@ -1,7 +1,8 @@
 """LazyTensor: a tensor of known size whose values are made when an operation first needs them.
 
 It stands for what a store holds in another form than PyG shows: `edge_index`, edge columns in the order of
-the edges, and columns that are to be on another device. Sizes, dtype and device cost nothing; so PyG may
+the edges, columns that are stored as float16 or int8 and read as float32, and those that are to be on another
+device. Sizes, dtype and device cost nothing; so PyG may
 iterate over all attributes of a graph (`repr`, `num_edges`, `is_cuda`, ...) without reading a file.
 """
 

@@ -1,19 +1,21 @@
 """What an attribute of a loaded graph is until it is written over: a column, or the edges, of a store.
 
-Reading one gives a tensor, over the mapped file where the file holds what PyG shows, else a LazyTensor. A
+Reading one gives a tensor, over the mapped file where the file holds what PyG shows, else (edges, and columns
+that are decoded as they are read) a LazyTensor. A
 write in place stays with the object (the mapping is private, what was made is kept), and `version` tells.
 All of them pickle by path; the copy made by `fresh` shares no memory with its original.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 import gz
-from gz.adapter import Mapped
+from gz.adapter import Mapped, in_place
 from gz_pyg._edges import by_id, edge_ends, edge_rows
 from gz_pyg._store.changes import changed
 from gz_pyg._store.lazy import LazyTensor
@@ -156,13 +158,17 @@ class StoredColumn(Stored):
 
     @property
     def nbytes(self) -> int:
-        return self.mapped.column.nbytes
+        """In memory."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @property
     def _is_mapped(self) -> bool:
-        return True
+        return in_place(self.mapped.column)
 
     def _make(self) -> Tensor:
+        if not self._is_mapped:
+            check_column(self.nbytes, self._store, self.name)
+            return self._shaped(self.mapped.take(torch.arange(self.shape[0])))
         tensor = self.mapped.tensor
         return tensor if self._rows is None else tensor.view(self.shape)
 
@@ -217,10 +223,10 @@ class StoredEdgeColumn(StoredColumn):
 
     @property
     def _is_mapped(self) -> bool:
-        return not by_id(self.graph)
+        return super()._is_mapped and not by_id(self.graph)
 
     def _make(self) -> Tensor:
-        if self._is_mapped:
+        if not by_id(self.graph):
             return super()._make()
         check_column(self.nbytes, self._store, self.name)
         return self._shaped(self.mapped.take(edge_rows(self.graph, torch.arange(self.shape[0]))))

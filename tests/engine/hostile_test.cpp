@@ -128,9 +128,12 @@ void read_feature(const std::string& path) {
   attempt([&] {
     const auto f = Feature::open(path);
     const auto ids = first_ids(f->num_rows());
-    if (f->row_bytes > 1 << 20) return;
-    std::vector<char> out(ids.size() * f->row_bytes);
-    f->gather(ids.data(), ids.size(), out.data());
+    for (const DType as : {f->shown, f->dtype}) {
+      const RowFormat format = f->format(as);
+      if (format.shown_bytes > 1 << 20 || format.stored_bytes > 1 << 20) return;
+      std::vector<char> out(ids.size() * format.shown_bytes);
+      f->gather(ids.data(), ids.size(), out.data(), format);
+    }
   });
 }
 
@@ -184,6 +187,13 @@ std::vector<fs::path> make_files(const fs::path& folder) {
     made.push_back(folder / (std::string(dtype_name(dtype)) + ".gd"));
     ColumnWriter column(made.back(), dtype, {40});
     const Bytes zeros(30 * 40 * dtype_bytes(dtype));
+    column.append(zeros.data(), zeros.size());
+    column.finish();
+  }
+  for (const DType dtype : {DType::kFloat16, DType::kInt8}) {  // read as float32
+    made.push_back(folder / (std::string(dtype_name(dtype)) + ".gd"));
+    ColumnWriter column(made.back(), dtype, {40}, DType::kFloat32);
+    const Bytes zeros(30 * column.row_bytes());
     column.append(zeros.data(), zeros.size());
     column.finish();
   }

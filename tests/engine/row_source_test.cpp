@@ -89,6 +89,32 @@ void test_rows_are_those_of_the_file() {
     }
 }
 
+// Of any bytes: what plain code makes of a row comes from the mapping, the disk and the cache alike.
+void test_rows_are_decoded_whichever_way_they_come() {
+  for (const DType stored : {DType::kFloat16, DType::kBFloat16, DType::kInt8})
+    for (size_t values : {1u, 64u, 128u, 131u}) {
+      const RowFormat format(stored, DType::kFloat32, values);
+      const TestFile file(4096, format.stored_bytes, 2000);
+      for (uint64_t cache : {uint64_t{0}, uint64_t{1} << 20}) {
+        RowSource source(Mapping::open(file.path), file.first, file.rows, file.row_bytes);
+        source.configure(cache, false);
+        for (uint64_t seed = 0; seed < 4; ++seed) {
+          if (seed != 2) file.evict();
+          const auto ids = some_ids(file.rows, 1500, seed);
+          std::vector<char> out(ids.size() * format.shown_bytes + 32), expected(format.shown_bytes);
+          const size_t shift = seed % 2 ? 1 : -reinterpret_cast<uintptr_t>(out.data()) % 32;
+          source.gather(ids.data(), ids.size(), out.data() + shift, format);
+          for (size_t i = 0; i < ids.size(); ++i) {
+            const auto row = row_of(static_cast<uint64_t>(ids[i]), file.row_bytes);
+            decode_rows(format, row.data(), 1, expected.data(), DecodeBy::kScalar);
+            CHECK(std::memcmp(out.data() + shift + i * expected.size(), expected.data(), expected.size()) ==
+                  0);
+          }
+        }
+      }
+    }
+}
+
 void test_many_gathers_at_once() {
   const TestFile file(4096, 512, 4000);
   const auto mapping = Mapping::open(file.path);
@@ -197,6 +223,7 @@ void test_a_file_cut_short_is_an_error() {
 int main() {
   set_num_threads(4);
   test_rows_are_those_of_the_file();
+  test_rows_are_decoded_whichever_way_they_come();
   test_many_gathers_at_once();
   test_all_who_open_a_file_share_its_cache();
   test_gathers_while_the_cache_changes_size();

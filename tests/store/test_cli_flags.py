@@ -106,7 +106,8 @@ def test_the_documents_say_what_the_text_says(here, capsys):
     info = told("info s")
     assert info["nodes"]["node"]["num_nodes"] == 3
     assert info["nodes"]["node"]["columns"]["x"] | {"path": ""} == {
-        "path": "", "dtype": "float32", "shape": [3, 3], "bytes": 36, "categories": None, "unit": None,
+        "path": "", "dtype": "float32", "stored": "float32", "shape": [3, 3], "bytes": 36,
+        "categories": None, "unit": None,
     }  # fmt: skip
     (edge,) = info["edges"]
     assert (edge["type"], edge["num_edges"], edge["in"]["weighted"]) == (["node", "to", "node"], 3, True)
@@ -117,7 +118,9 @@ def test_the_documents_say_what_the_text_says(here, capsys):
     assert report["plan"]["edges"][0]["ends"] == ["src", "dst"]
     assert told("ingest other --edges edges.csv --dry-run")["plan"] == report["plan"]
     assert not os.path.exists("other")
-    assert told("add s --features y=y.npy")["added"] == {"y": {"dtype": "int64", "shape": [3]}}
+    assert told("add s --features y=y.npy")["added"] == {
+        "y": {"dtype": "int64", "stored": "int64", "shape": [3]}
+    }
     with open(gz.open("s").feature("y").path, "r+b") as f:
         f.seek(4096)
         f.write(b"\xff")

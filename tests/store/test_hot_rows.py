@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
+import signal
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +15,7 @@ from pathlib import Path
 import forge
 import numpy as np
 import pytest
-from waits import PATIENCE
+from waits import PATIENCE, in_child
 
 import gz
 from gz._base import memory_plan
@@ -224,6 +227,48 @@ def test_a_failure_leaves_the_store_as_it_was(store, monkeypatch):
         gz.reorder(store)
     assert files(store) == before
     assert (store / "store.json").read_text() == text
+
+
+# Where a run is killed: when it calls this.
+KILLS = {
+    "while it counts": ("gz._hot", "sampled"),
+    "before rows are written": ("gz._hot.rows", "_rows"),
+    "while they are": ("gz._hot.rows", "_tiers"),
+    "before they are named": ("gz.edit", "set_hot"),
+    "when some have their names": ("gz.manifest", "write"),
+}
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["plain", "with rows in front already"])
+@pytest.mark.parametrize("where", KILLS)
+def test_a_killed_run_leaves_the_store_sound_and_is_run_again(graph, store, where, first, tmp_path):
+    """As if it had never been: what it left goes with the next run, which gives what one alone gives."""
+    shutil.copytree(store, tmp_path / "other")
+    gz.reorder(tmp_path / "other", share=0.2)
+    if first:
+        gz.reorder(store, share=0.01)
+    text, before = (store / "store.json").read_text(), files(store)
+    module, name = KILLS[where]
+
+    def die(*_, **__) -> None:
+        (tmp_path / "dead").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed() -> None:
+        setattr(sys.modules[module], name, die)
+        gz.reorder(store, share=0.2)
+
+    assert not in_child(killed)
+    assert (tmp_path / "dead").exists()
+    assert (store / "store.json").read_text() == text
+    assert before <= files(store)
+    assert [e for _, e in verify(store) if e is not None] == []
+    np.testing.assert_array_equal(gz.open(store).feature("x").gather(np.arange(N)), graph[2])
+    gz.reorder(store, share=0.2)
+    np.testing.assert_array_equal(in_front(store), in_front(tmp_path / "other"))
+    assert len(files(store)) == len(files(tmp_path / "other"))  # nothing of the killed one, nor of the first
+    assert not list(store.rglob("*.new"))
+    assert [e for _, e in verify(store) if e is not None] == []
 
 
 def test_a_column_that_is_replaced_meanwhile_is_not_given_rows_of_the_old_one(graph, store, monkeypatch):

@@ -16,6 +16,8 @@ SIZES = {1: 1, 2: 1, 3: 1, 4: 2, 5: 4, 6: 8, 7: 2, 8: 2, 9: 4, 10: 8, 11: 4, 12:
 VIEWS = {1: "u1", 2: "u1", 3: "i1", 4: "<i2", 5: "<i4", 6: "<i8", 7: "<f2", 8: "<u2", 9: "<f4", 10: "<f8"}
 VIEWS |= {11: "<u4", 12: "<u8"}
 BOOL, INTEGERS = 1, {2, 3, 4, 5, 6}
+INT8, FLOAT16, BFLOAT16, FLOAT32 = 3, 7, 8, 9
+SMALL = {INT8, FLOAT16, BFLOAT16}  # what float32 is read from
 TOPOLOGY, FEATURE = 1, 2
 LIMIT = 1 << 62
 
@@ -61,7 +63,8 @@ class File:
             return None
         need(dtype in dtypes, f"dtype of section {i}")
         need(reserved == 0, "reserved")
-        need(size == items * (item_bytes or SIZES[dtype]), f"bytes of section {i}")
+        each = SIZES[dtype] if item_bytes is None else item_bytes
+        need(size == items * each, f"bytes of section {i}")
         need(offset % 4096 == 0 and offset >= self._end, f"offset of section {i}")
         need(offset + size <= len(self.data), f"end of section {i}")
         self._end = offset + size
@@ -78,25 +81,51 @@ class Feature(File):
     def __init__(self, path: Path):
         super().__init__(path, FEATURE)
         need(self.flags == 0, "flags")
-        ndim, zero, *shape = struct.unpack("<II8Q", self.shape_bytes)
-        need(1 <= ndim <= 8 and zero == 0 and not any(shape[ndim:]), "shape")
+        ndim, self.shown, *shape = struct.unpack("<II8Q", self.shape_bytes)
+        need(1 <= ndim <= 8 and not any(shape[ndim:]), "shape")
         self.shape = tuple(shape[:ndim])
-        self.dtype = self.sections[0][3]
-        need(self.dtype in range(1, 11), "dtype of the data")
-        product = SIZES[self.dtype]
+        self.stored = self.sections[0][3]
+        need(self.stored in range(1, 11), "dtype of the data")
+        need(self.shown == 0 or (self.shown == FLOAT32 and self.stored in SMALL), "what rows are read as")
+        self.dtype = self.shown or self.stored
+        self.scaled = self.shown != 0 and self.stored == INT8
+        product = SIZES[self.dtype] + (4 if self.scaled else 0)
         for n in self.shape:
             product *= n or 1
         need(product < 1 << 63, "the product of the shape")
-        self.rows = self.section(0, {self.dtype}, int(np.prod([int(n) for n in self.shape], dtype=object)))
+        values = int(np.prod([int(n) for n in self.shape[1:]], dtype=object))
+        width = values * SIZES[self.stored] + (4 if self.scaled else 0)
+        self.rows = self.section(0, {self.stored}, int(self.shape[0]), width)
         self.absent(*range(1, 8))
 
     def check_data(self) -> None:
         need(not self.wrong_data, "checksum of the data")
         if self.dtype == BOOL:
             need((self.rows <= 1).all(), "a bool is 0 or 1")
+        if self.scaled:
+            scales, steps = self._scaled()
+            need((np.isfinite(scales) & (scales >= 0)).all(), "scales are finite and not negative")
+            need((steps != -128).all(), "no value is -128")
+
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = self.raw()
+        return np.ascontiguousarray(rows[:, :4]).view("<f4"), rows[:, 4:].view(np.int8)
+
+    def raw(self) -> np.ndarray:
+        """The bytes of each row as they lie in the file."""
+        count = int(self.shape[0])
+        return self.rows.view(np.uint8).reshape(count, self.rows.nbytes // count if count else 0)
 
     def values(self) -> np.ndarray:
-        return self.rows.reshape(self.shape)
+        """As they are read."""
+        if self.shown == 0:
+            return self.rows.reshape(self.shape)
+        if self.scaled:
+            scales, steps = self._scaled()
+            return (scales * steps.astype(np.float32)).reshape(self.shape)
+        if self.stored == BFLOAT16:
+            return (self.rows.astype(np.uint32) << 16).view(np.float32).reshape(self.shape)
+        return self.rows.astype(np.float32).reshape(self.shape)
 
 
 class Topology(File):

@@ -196,11 +196,14 @@ class Store:
         at = 0
         for name, tier in zip(c["hot"]["rows"], tiers, strict=True):
             try:
-                need(
-                    tier.dtype == whole.dtype and tier.shape[1:] == whole.shape[1:], "rows like the column's"
+                like = (tier.stored, tier.shown, tier.shape[1:]) == (
+                    whole.stored,
+                    whole.shown,
+                    whole.shape[1:],
                 )
+                need(like, "rows like the column's")
                 named = rows[at : at + tier.shape[0]]
-                need(tier.values().tobytes() == whole.values()[named].tobytes(), "the rows of the column")
+                need(tier.raw().tobytes() == whole.raw()[named].tobytes(), "the rows of the column")
             except Broken as e:
                 self.broken[name] = str(e)
             at += tier.shape[0]

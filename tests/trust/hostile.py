@@ -43,6 +43,9 @@ def make_sound(folder: Path) -> dict[str, Path]:
         "wide": rng.random((N, 70)).astype(np.float16),
         "flag": rng.random(N) < 0.5,
         "none": np.zeros((N, 0), np.int16),
+        "half": rng.random((N, 3)),
+        "brain": rng.random((N, 2, 2)),
+        "bytes": rng.standard_normal((N, 131)),
     }
     gz.ingest(
         folder / "one",
@@ -54,10 +57,12 @@ def make_sound(folder: Path) -> dict[str, Path]:
         directions="both",
         keep_edge_ids=True,
         undirected=True,
+        dtype={"half": "float16", "brain": "bfloat16", "bytes": "int8"},
     )
     np.save(folder / "far.npy", rng.random((N, 3)))
     gz.add(folder / "one", {"far": folder / "far.npy"}, adopt=True)
     gz.reorder(folder / "one", "wide", share=0.5, fanouts=[2, 2])
+    gz.reorder(folder / "one", "bytes", share=0.5, fanouts=[2, 2])
     names = np.array([f"key {i}" for i in range(N)])
     gz.ingest(folder / "text", edges=(names[src], names[dst]), ids="map", directions="out")
     np.save(folder / "edge.npy", np.stack([src, dst], 1)[:9])

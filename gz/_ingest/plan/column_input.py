@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gz._base.dtypes import STORABLE, Column, is_array, to_dtype
+from gz._base.dtypes import STORABLE, Column, asked_for, is_array, parsed_as, to_dtype
 from gz._engine import InputError
 from gz._ingest.plan.categories import Categories
 from gz._ingest.read import graphzero
@@ -64,7 +65,7 @@ class ColumnInput:
     def rows(self) -> Iterator[np.ndarray]:
         """In order, chunk by chunk, in the dtype the column is stored as."""
         column = self.column
-        for chunk in self.table.chunks(max(1, CHUNK_BYTES // max(column.numpy.itemsize, column.row_bytes))):
+        for chunk in self.table.chunks(max(1, CHUNK_BYTES // chunk_row_bytes(column))):
             yield self.stored(chunk)
 
     def stored(self, chunk: Chunk) -> np.ndarray:
@@ -77,10 +78,17 @@ class ColumnInput:
             a = chunk.columns[names[0]]
             if self.categories is not None:
                 a = self.categories.encode(a, chunk.where, chunk.first_row)
-            return to_dtype(a, column, chunk.dtypes.get(names[0], a.dtype.name))
+            given = chunk.dtypes.get(names[0], a.dtype.name)
+            return to_dtype(a, column, given, chunk.where, chunk.first_row)
         wide = Column(column.name, column.dtype)
         parts = [np.asarray(chunk.columns[n]) for n in names]
-        return np.stack([to_dtype(a, wide, a.dtype.name) for a in parts], axis=1)
+        rows = np.stack([to_dtype(a, wide, a.dtype.name) for a in parts], axis=1)
+        return to_dtype(rows, column, wide.dtype, chunk.where, chunk.first_row) if column.stored else rows
+
+
+def chunk_row_bytes(column: Column) -> int:
+    """Of a row on its way to the file, in the dtype it comes in or is read as."""
+    return max(column.numpy.itemsize, column.row_bytes, math.prod(column.shape) * column.numpy.itemsize)
 
 
 def no_unit(name: str, unit: str, where: str) -> InputError:
@@ -114,18 +122,15 @@ def _combined(name: str, table: Table, dtype: str | None) -> Column:
     kinds = {c.dtype for c in cols}
     plain = len(kinds) == 1 or "bfloat16" in kinds
     found = cols[0].dtype if plain else np.result_type(*(c.numpy for c in cols)).name
-    kind = dtype if dtype and dtype != "text" else found
-    if kind not in STORABLE:
-        raise InputError(
-            f"feature {name!r}: dtype {kind!r} cannot be stored; choose one of {', '.join(STORABLE)}"
-        )
+    asked = dtype if dtype and dtype != "text" else None
+    what = f"feature {name!r}"
     if len(cols) == 1:
-        return Column(name, kind, cols[0].shape, cols[0].unit)
+        return asked_for(Column(name, found, cols[0].shape, cols[0].unit), asked, what)
     if any(c.shape for c in cols):
         raise InputError(
             f"{table.name}: several columns, not all of single numbers; name one for feature {name!r}"
         )
-    return Column(name, kind, (len(cols),))
+    return asked_for(Column(name, found, (len(cols),)), asked, what)
 
 
 def open_column(name: str, value: Any, files: Files, dtype: str | None = None) -> ColumnInput:
@@ -214,9 +219,10 @@ def _open_file(name: str, path: str, options: dict[str, Any], files: Files) -> T
         return NpyTable({name: graphzero.open_features(file)}, plain)
     if plain.endswith((".parquet", ".pq")):
         return ParquetTable(file, choose=_chosen(options, plain), fill=_nulls(options))
-    text = {k: options[k] for k in ("dtype", "delimiter", "header", "empty_is_nan") if k in options}
+    text = {k: options[k] for k in ("delimiter", "header", "empty_is_nan") if k in options}
     table = CsvTable(
         file,
+        dtype=None if options.get("dtype") == "int8" else parsed_as(options.get("dtype")),
         values=columns,
         drop=options.get("drop", ()),
         fill=_nulls(options),
@@ -306,8 +312,9 @@ def open_text(
     """Columns of text tables, each on its own, by name; the text is parsed once for all of them."""
     if not columns:
         return
+    parsed = {name: kind for name, dtype in dtypes.items() if (kind := parsed_as(dtype)) is not None}
     tables: list[Table] = [
-        CsvTable(files.get(p), values=columns, dtypes=dtypes, **options) for p in paths
+        CsvTable(files.get(p), values=columns, dtypes=parsed, **options) for p in paths
     ]  # fmt: skip
     whole = tables[0] if len(tables) == 1 else JoinedTable(tables)
     for c in whole.columns:

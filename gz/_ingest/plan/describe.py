@@ -57,6 +57,8 @@ def _stored(c: Column, categories: bool) -> dict[str, Any]:
         told["shape"] = list(c.shape)
     if c.unit is not None:
         told["unit"] = c.unit
+    if c.stored is not None:
+        told["stored"] = c.stored
     if categories:
         told["categories"] = True
     return told
@@ -154,4 +156,5 @@ def _column_words(c: dict[str, Any]) -> str:
     words = "codes of text" if c.get("categories") else c["dtype"]
     if c.get("shape"):
         words += " x ".join(["", *map(str, c["shape"])]).replace(" x ", " [", 1) + "]"
+    words += f", stored as {c['stored']}" if "stored" in c else ""
     return words + (f", {c['unit']}" if "unit" in c else "")

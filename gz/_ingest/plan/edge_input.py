@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from gz._base.deprecated import columns_were_ends
-from gz._base.dtypes import Column, as_numpy, is_array, storable
+from gz._base.dtypes import Column, as_numpy, asked_for, is_array, parsed_as
 from gz._engine import InputError
 from gz._ingest.plan.categories import Categories
 from gz._ingest.plan.column_input import ColumnInput, kept_columns, no_unit, open_column, with_unit
@@ -39,11 +39,12 @@ WEIGHT = "\0weight"  # the float32 copy of a weight column that is stored in ano
 class EdgeInput:
     """The edges of one type: where they come from, which columns are their ends, and what goes with them.
 
-    `ids`: what names their ends, as in Spec.
+    `ids`: what names their ends, as in Spec; `dtypes`: what columns are to be stored as.
     """
 
-    def __init__(self, spec: EdgeSpec, files: Files, ids: str):
+    def __init__(self, spec: EdgeSpec, files: Files, ids: str, dtypes: Mapping[str, str] | None = None):
         self.spec, self._files, self._ids = spec, files, ids
+        self._asked = (dict(spec.columns) if isinstance(spec.columns, dict) else {}) | dict(dtypes or {})
         self.left_out: list[str] = []  # columns of the table that are not stored
         self.keys: list[str] = []  # the columns of the table that are the ends
         self.notes: list[str] = []  # for the report
@@ -56,19 +57,18 @@ class EdgeInput:
             if c.name not in (*self.keys, *spec.drop) and (kept is None or c.name in kept)
         ]
         self._warn_of_ends(chosen)
-        asked = spec.columns if isinstance(spec.columns, dict) else {}
         self.categories = {
             c.name: Categories(c.name, spec.categories.get(c.name))
             for c in chosen
             if c.dtype == "text" or c.name in spec.categories
         }
-        self.own = [self._stored(c, asked.get(c.name)) for c in chosen]
+        self.own = [self._stored(c, self._asked.get(c.name)) for c in chosen]
         self.left_out += [c.name for c in self.table.columns if c not in chosen and c.name not in self.keys]
         self.separate: dict[str, ColumnInput] = {}  # columns that do not lie in the table
         for name, value in spec.features.items():
             if name in {c.name for c in self.own}:
                 raise InputError(f"edge column {name!r} is both in {self.table.name} and given separately")
-            found = self.separate[name] = open_column(name, value, files)
+            found = self.separate[name] = open_column(name, value, files, (dtypes or {}).get(name))
             rows, edges = found.table.rows, self.table.rows
             if rows is not None and edges is not None and rows != edges:
                 raise InputError(
@@ -76,7 +76,7 @@ class EdgeInput:
                 )
         self.columns: list[Column] = [*self.own, *(s.column for s in self.separate.values())]
         self.keep_ids = bool(self.columns) if spec.keep_edge_ids is None else bool(spec.keep_edge_ids)
-        fields: list[Any] = [(c.name, c.numpy, c.shape) for c in self.columns]
+        fields: list[Any] = [(c.name, c.row) for c in self.columns]
         self.weight_field = spec.weight
         if spec.weight is not None and self._weight_column(spec.weight).dtype != "float32":
             fields.append((WEIGHT, np.dtype("float32"), ()))
@@ -112,11 +112,9 @@ class EdgeInput:
             if unit is not None:
                 raise no_unit(column.name, unit, self.table.name)
             return Column(column.name, "int32")
-        if asked is None or column.dtype == "text":
-            stored = stored_column(column, self.table.name)
-        else:
-            dtype = storable(asked, f"edge column {column.name!r}")
-            stored = Column(column.name, dtype, column.shape, column.unit)
+        stored = stored_column(column, self.table.name)
+        if asked is not None and column.dtype != "text":
+            stored = asked_for(stored, asked, f"edge column {column.name!r}")
         return with_unit(stored, unit, self.table.name)
 
     def key_kinds(self) -> list[set[str]]:
@@ -149,6 +147,11 @@ class EdgeInput:
         if found.shape not in ((), (1,)):
             raise InputError(
                 f"edge column {name!r} cannot be the weight: it has shape {found.shape} per edge"
+            )
+        if found.stored is not None:
+            raise InputError(
+                f"edge column {name!r} cannot be the weight and be stored as {found.stored}: weights are "
+                "float32; leave its dtype out"
             )
         return found
 
@@ -283,7 +286,7 @@ class EdgeInput:
             values=list(spec.columns) if spec.columns is not None else None,
             some_values=spec.shared,
             drop=spec.drop,
-            dtypes=spec.columns if isinstance(spec.columns, dict) else None,
+            dtypes={n: k for n, dtype in self._asked.items() if (k := parsed_as(dtype)) is not None},
             weight=spec.weight,
             ids=self._ids,
             fill=spec.nulls,

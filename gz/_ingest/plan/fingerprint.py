@@ -65,7 +65,7 @@ class PhaseKeys:
         mapped = [names, every] if plan.mapped and not plan.closed else []
         for e, told in zip(plan.edges, every, strict=True):
             ends = [names[e.type[0]], names[e.type[2]]] if plan.mapped else []
-            key = self._hash(["edges", plan.ids, told, ends, mapped])
+            key = self._hash(["edges", plan.ids, told, ends, mapped, *_said(self._asked(e))])
             self._keys |= {edge_phase(e.type, d): key for d in ("in", "out")}
         self._keys[COUNTS] = self._hash(["counts", every])
         self._keys[IDS] = self._hash(["ids", plan.ids, names, [] if plan.closed else every])
@@ -81,7 +81,8 @@ class PhaseKeys:
         if isinstance(node.features, dict):
             for name, value in node.features.items():
                 told = self._told(partial(_input, value, files))
-                self._keys[column_phase(node.name, name)] = self._hash(["column", told])
+                asked = self._plan.dtype_of(name, node.name)
+                self._keys[column_phase(node.name, name)] = self._hash(["column", told, *_said(asked)])
             if node.file is None:
                 return
         self._tables[_of(node.name)] = self._hash(["table", self._told(partial(self._table, node))])
@@ -92,7 +93,13 @@ class PhaseKeys:
         told = {k: getattr(node, k) for k in _OF_TABLE} | {"dtypes": dtypes, "ids": self._plan.ids}
         files = self._plan.files
         features = None if isinstance(node.features, dict) else _input(node.features, files)
-        return told | {"file": _input(node.file, files), "features": features}
+        asked = {"asked": self._plan.dtypes} if self._plan.dtypes else {}
+        return told | asked | {"file": _input(node.file, files), "features": features}
+
+    def _asked(self, edge: EdgeSpec) -> dict[str, str]:
+        """What columns are to be stored as, but for those that are columns of nodes."""
+        of_nodes = {f for n in self._plan.nodes.values() if isinstance(n.features, dict) for f in n.features}
+        return {k: v for k, v in self._plan.dtypes.items() if k in edge.features or k not in of_nodes}
 
     def _names(self, node: NodeSpec) -> Any:
         """What names the nodes of a type."""
@@ -116,6 +123,11 @@ class PhaseKeys:
             self.in_memory = True
             return None
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _said(value: Any) -> list[Any]:
+    """Nothing where nothing was said, so that keys stay what they are without it."""
+    return [value] if value else []
 
 
 def _record(spec: EdgeSpec, files: Files) -> dict[str, Any]:

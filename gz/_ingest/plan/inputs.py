@@ -72,12 +72,13 @@ def open_inputs(spec: Spec, adopt: bool = False) -> Inputs:
         if node.original_ids is not None:
             found.original = NodeKeys(node.original_ids, f"original ids of {name!r}", files)
         for column, value in features.items():
-            npy = adoptable(value, files) if adopt else None
-            found.columns[column] = open_column(column, value, files) if npy is None else npy
-    edges = [EdgeInput(e, files, spec.ids) for e in spec.edges]
+            asked = spec.dtype_of(column, name)
+            npy = adoptable(value, files) if adopt and asked is None else None
+            found.columns[column] = open_column(column, value, files, asked) if npy is None else npy
+    edges = [EdgeInput(e, files, spec.ids, spec.dtypes) for e in spec.edges]
     if spec.ids == "map":
         _settle(nodes, edges)
-    _check_names(nodes, edges)
+    _check_names(nodes, edges, spec.dtypes)
     if spec.homogeneous and spec.ids == "dense":
         only = next(iter(nodes.values()))
         table = edges[0].table if edges else None
@@ -120,7 +121,8 @@ def _open_table(found: NodeInput, spec: Spec, given: Collection[str]) -> None:
     chosen = kept_columns(names, asked, node.drop, what, node.shared)
     kept = [n for n in chosen if n != key and n not in given]
     found.left_out = [n for n in names if n not in (key, *kept, *given)]
-    dtypes = node.columns if isinstance(node.columns, dict) else {}
+    dtypes = dict(node.columns) if isinstance(node.columns, dict) else {}
+    dtypes |= {n: kind for n in kept if (kind := spec.dtype_of(n, node.name)) is not None}
     parts: dict[str, Any] = {n: {"file": table, "columns": [n], "nulls": node.nulls} for n in kept}
     if text:
         parts = dict(
@@ -131,13 +133,17 @@ def _open_table(found: NodeInput, spec: Spec, given: Collection[str]) -> None:
         found.columns[n] = ColumnInput(n, opened, dtypes.get(n), node.categories.get(n), node.units.get(n))
 
 
-def _check_names(nodes: dict[str, NodeInput], edges: list[EdgeInput]) -> None:
+def _check_names(nodes: dict[str, NodeInput], edges: list[EdgeInput], asked: Collection[str]) -> None:
     """A column to be left out or kept that no table has, or one to be described that is not kept, is a
     mistake."""
     parts: list[NodeInput | EdgeInput] = [*nodes.values(), *edges]
     left_out = {n for part in parts for n in part.left_out}
     stored = {n for node in nodes.values() for n in node.columns} | {c.name for e in edges for c in e.columns}
     ends = {k for e in edges for k in e.keys}
+    known = stored | {f"{t}/{n}" for t, node in nodes.items() for n in node.columns}
+    for name in asked:
+        if name not in known:
+            raise InputError(f"dtype: there is no column {name!r}; there are {_listed(stored)}")
     for part in parts:
         for name in part.spec.drop:
             if name not in left_out:

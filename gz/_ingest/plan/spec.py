@@ -129,9 +129,13 @@ class Spec:
     # Of link prediction: {split: a function that gives {name: array or list of names}}, called when written.
     edge_splits: dict[str, Callable[[], dict[str, Any]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # for the report
+    dtypes: dict[str, str] = field(default_factory=dict)  # what to store columns as: NAME, or TYPE/NAME
     # Called last, with the store's folder, those of node types in it, names for files, and what store.json
     # will say: adds to both.
     finish: Callable[[Path, dict[str, str], FileNames, manifest.Manifest], None] | None = None
+
+    def dtype_of(self, column: str, node_type: str) -> str | None:
+        return self.dtypes.get(f"{node_type}/{column}", self.dtypes.get(column))
 
     @property
     def mapped(self) -> bool:

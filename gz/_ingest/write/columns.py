@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gz import _engine
 from gz._base.background import ahead
 from gz._engine import InputError
-from gz._ingest.plan.column_input import CHUNK_BYTES, ColumnInput
+from gz._ingest.plan.column_input import CHUNK_BYTES, ColumnInput, chunk_row_bytes
 
 
 def write_column(path: Path, source: ColumnInput, expected: int | None = None, what: str = "nodes") -> int:
@@ -26,18 +25,15 @@ def write_columns(sources: dict[Path, ColumnInput], expected: int | None = None,
 
     if table.rows is not None:
         check(table.rows)
-    writers = {
-        path: _engine.ColumnWriter(str(path), s.column.dtype, list(s.column.shape))
-        for path, s in sources.items()
-    }
-    row_bytes = sum(max(s.column.numpy.itemsize, s.column.row_bytes) for s in sources.values())
+    writers = {path: s.column.writer(path) for path, s in sources.items()}
+    row_bytes = sum(chunk_row_bytes(s.column) for s in sources.values())
     chunks = table.chunks(max(1, CHUNK_BYTES // row_bytes))
     stored = ((c.rows, {path: s.stored(c) for path, s in sources.items()}) for c in chunks)
     count = 0
     for rows, parts in ahead(stored) if table.reads_files else stored:
         for path, part in parts.items():
             source = sources[path]
-            if part.shape[1:] != source.column.shape:
+            if part.shape[1:] != source.column.row.shape:
                 raise InputError(
                     f"{source.label}: rows from {count} on have shape {part.shape[1:]}, the first had "
                     f"{source.column.shape}"

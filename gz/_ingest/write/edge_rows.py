@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gz import _engine
 from gz._engine import InputError, PageGuard
 from gz._ingest.plan.column_input import ColumnInput
 from gz._ingest.write.columns import write_column
@@ -42,13 +41,12 @@ def write_by_edge_id(
             part[added] = -1
         return part
 
-    writer = _engine.ColumnWriter(str(file), column.dtype, list(column.shape))
-    row = np.dtype((column.numpy, column.shape))
+    writer, row = column.writer(file), column.row
     if rows * row.itemsize <= memory // 4:
         whole, step = read(0, rows), max(1024, memory // 8 // (row.itemsize + 16))
         for a in range(0, graph.num_edges, step):
             part = wanted(a, min(graph.num_edges, a + step))
-            out = whole[part] if rows else np.zeros((len(part), *column.shape), column.numpy)
+            out = whole[part] if rows else np.zeros((len(part), *row.shape), row.base)
             out[part < 0] = 0
             writer.append(out)
     else:
@@ -62,16 +60,16 @@ def original_rows(
 ) -> tuple[Callable[[int, int], NDArray[Any]], int]:
     """A function that reads a range of rows, and how many there are. What is no array is spooled first."""
     column = source.column
-    if isinstance(value, np.ndarray) and value.dtype.name == column.dtype:
+    if isinstance(value, np.ndarray) and value.dtype.name == column.dtype and column.stored is None:
         return lambda a, b: np.ascontiguousarray(value[a:b]), len(value)
     spool = tmp / "original.gd"
     rows = write_column(spool, source)
-    row = np.dtype((column.numpy, column.shape))
+    row = column.row
 
     def read(a: int, b: int) -> NDArray[Any]:
         # Not through a mapping: those expect random reads, and this is a sweep.
         if not row.itemsize:
-            return np.zeros((b - a, *column.shape), column.numpy)
+            return np.zeros((b - a, *row.shape), row.base)
         return np.fromfile(spool, row, b - a, offset=PAGE + a * row.itemsize)
 
     return read, rows

@@ -45,7 +45,7 @@ class Feed:
     def __init__(self, source: ColumnInput):
         self.label = source.label
         self._rows = source.rows()
-        self._rest = np.empty((0, *source.column.shape), source.column.numpy)
+        self._rest = np.empty((0, *source.column.row.shape), source.column.row.base)
         self.taken = 0
 
     def take(self, n: int) -> np.ndarray:
@@ -117,6 +117,7 @@ class EdgeJob:
         progress.phase("reading edges")
         straight = len(text) == len(self.table.parts) and not self.feeds and 0 not in limits
         straight = straight and all(t.plain() for t in text) and not self.source.categories
+        straight = straight and all(c.parsed for c in self.source.own)
         if straight and self.source.weight_field != WEIGHT:
             for t in text:
                 t.to_builder(self.builder, self.record, progress)
@@ -193,7 +194,8 @@ class EdgeJob:
             a = chunk.columns[c.name]
             if c.name in self.source.categories:
                 a = self.source.categories[c.name].encode(a, chunk.where, chunk.first_row)
-            out[c.name] = to_dtype(a, c, chunk.dtypes.get(c.name, a.dtype.name))
+            given = chunk.dtypes.get(c.name, a.dtype.name)
+            out[c.name] = to_dtype(a, c, given, chunk.where, chunk.first_row)
         for name, f in self.feeds.items():
             out[name] = f.take(chunk.rows)
         if self.spec.weight is not None:
@@ -263,8 +265,8 @@ class EdgeJob:
         if self.builder is not None:
             columns = []
             for c in self.columns:
-                file = str(root / str(entry.columns[c.name].file))
-                columns.append(_engine.EdgeColumn(file, c.dtype, list(c.shape), self.source.offset(c.name)))
+                file = root / str(entry.columns[c.name].file)
+                columns.append(c.of_edges(file, self.source.offset(c.name)))
             self.builder.begin(str(root / entry.in_file), num_dst, num_src, columns)
             run(self.builder, progress, "sorting edges")
             entry.num_edges = self.builder.num_edges

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gz import _engine
 from gz._base.replace import PARTITION
 from gz._engine import InputError, PageGuard
 from gz._ingest.plan.column_input import ColumnInput
@@ -47,10 +46,8 @@ def write_by_ids(
     if given != rows:
         raise InputError(f"{source.table.name}: has {given} rows, but {name} has {rows} ids")
     places = _places(ids, name, rows, graph, tmp)
-    column = source.column
-    writer = _engine.ColumnWriter(str(file), column.dtype, list(column.shape))
-    row = np.dtype((column.numpy, column.shape))
-    for out in permuted(read, rows, lambda a, b: places[a:b], rows, row, tmp, memory):
+    writer = source.column.writer(file)
+    for out in permuted(read, rows, lambda a, b: places[a:b], rows, source.column.row, tmp, memory):
         writer.append(out)
     writer.finish(rows)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
+import ready
 
 
 def run(repository, tmp_path, *command):
@@ -17,9 +16,8 @@ def run(repository, tmp_path, *command):
     path = [str(repository / "tests/pyg/stand_in")] if find_spec("pyg_lib") is None else []
     path += os.environ.get("PYTHONPATH", "").split(os.pathsep)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-    result = subprocess.run(
-        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
+    # PyG looks for pyg-lib when it is imported: that is done in the script.
+    result = ready.run(command, ready.TORCH, cwd=tmp_path, env=environment)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout, float(re.findall(r"accuracy +([0-9.]+)", result.stdout)[-1])
 

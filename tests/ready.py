@@ -62,15 +62,17 @@ def run(
 def _ask(modules: tuple[str, ...], asked: dict, files: list[int]) -> int:
     """The exit code of a child; negative, the signal that ended it."""
     text = json.dumps(asked).encode()
+    _, server = _servers.get(modules) or _start(modules)
     try:
-        _, server = _servers.get(modules) or _start(modules)
         socket.send_fds(server, [struct.pack("q", len(text))], files)
         server.sendall(text)
-        server.settimeout(2 * waits.patience())
+        server.settimeout(5 * waits.patience())
         answer = server.recv(8)
-    except TimeoutError:
+    except BaseException as error:  # pytest's own limit is one: the next to ask would get this one's answer
         _end(modules)
-        waits.give_up(f"a script hung, and was killed: {asked['command'][:3]}")
+        if isinstance(error, TimeoutError):
+            waits.give_up(f"a script hung, and was killed: {asked['command'][:3]}")
+        raise
     if len(answer) != 8:
         _end(modules)
         raise AssertionError(f"the process that has {', '.join(modules)} ended")
@@ -102,8 +104,8 @@ def _end(modules: tuple[str, ...]) -> None:
 
 
 @atexit.register
-def _end_all() -> None:
-    for modules in list(_servers):
+def _end_all(owner: int = os.getpid()) -> None:
+    for modules in list(_servers) if os.getpid() == owner else ():
         _end(modules)
 
 
@@ -133,7 +135,9 @@ def serve(number: int, modules: list[str]) -> CodeType:
             os._exit(0)
         left, text = struct.unpack("q", head)[0], b""
         while len(text) < left:
-            text += server.recv(left - len(text))
+            if not (part := server.recv(left - len(text))):
+                os._exit(0)
+            text += part
         child = os.fork()
         if child == 0:
             server.close()

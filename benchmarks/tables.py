@@ -4,8 +4,9 @@
     python benchmarks/tables.py --check    fails when a table is not what the results give
 
 A table lies between two comments, <!-- measured: NAME --> and <!-- end -->. Results of a run that was not
-quiet (others took more than a tenth of a processor) are not used; the table of memory limits, which is about
-who lives, says for each run what others took.
+quiet (others took more than a tenth of a processor) are not used in the table of what is warm. Runs under a
+memory limit, which wait for the disk and take hours, are shown all the same and marked; the table of memory
+limits, which is about who lives, says for each run what others took.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ class Row:
     peers: tuple[str, ...] = ()
     shown_as: str = ""  # the peers' name in the table
 
-    def cells(self) -> tuple[str, str, str, str, dict] | None:
-        """Label, ours, peer, ratio and the record; None where it was not measured on a quiet machine."""
-        path = RESULTS / f"{self.result}.json"
-        record = json.loads(path.read_text()) if path.exists() else {}
-        if not record.get("quiet"):
+    def cells(self, quiet: bool = True) -> tuple[str, str, str, str, dict] | None:
+        """Label, ours, peer, ratio and the record; None where it was not measured (on a quiet machine)."""
+        record = _record(self.result)
+        if not record or (quiet and not record.get("quiet")):
             return None
         table = next(t for t in record["tables"] if t.get("title") == self.title)
         best = {name: min(seconds) for name, seconds in table["seconds"].items()}
         spread = {name: max(s) / min(s) for name, s in table["seconds"].items()}
 
         def rate(name: str) -> str:
-            return f"{_short(table['work'] / best[name])} {table['unit']} (worst round {spread[name]:.1f}x)"
+            worst = f" (worst round {spread[name]:.1f}x)" if len(table["seconds"][name]) > 1 else ""
+            return f"{_short(table['work'] / best[name])} {table['unit']}{worst}"
 
         peers = [p for p in self.peers if p in best]
         if not peers:
@@ -60,6 +61,47 @@ class Row:
             f"{best[peer] / best[self.ours]:.1f}x",
             record,
         )
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run of benchmarks/out_of_core.py --part papers, which has no peer: its speed stands in a note."""
+
+    label: str
+    result: str
+
+    def cells(self, quiet: bool = True) -> tuple[str, str, str, str, dict] | None:
+        record = _record(self.result)
+        notes = " ".join(t.get("note", "") for t in record.get("tables", ()))
+        speed = re.search(r"batches_per_s ([\d.]+)", notes)
+        if speed is None or (quiet and not record.get("quiet")):
+            return None
+        return self.label, f"{_short(float(speed[1]))} batches/s", "", "", record
+
+
+@dataclass(frozen=True)
+class Killed:
+    """How scripts with the graph in memory ended under the limit."""
+
+    label: str
+    result: str
+
+    def cells(self, quiet: bool = True) -> tuple[str, str, str, str, dict] | None:
+        record = _record(self.result)
+        ended = {
+            t["title"].partition("-memory")[0].replace("pyg", "PyG").replace("dgl", "DGL"): t["limits"][0]
+            for t in record.get("tables", ())
+            if t.get("title", "").endswith("-memory: finished")
+        }
+        if not ended or (quiet and not record.get("quiet")):
+            return None
+        how = ", ".join(f"{who}: {'finished' if at['value'] else 'killed'}" for who, at in ended.items())
+        return self.label, "", how, "", record
+
+
+def _record(result: str) -> dict:
+    path = RESULTS / f"{result}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _short(value: float) -> str:
@@ -91,7 +133,20 @@ TABLES = {
             ("torch index_select(out=)",)),
         Row("CSV to `.gl`", "convert-scale1", "CSV to .gl", "gz", ("graphzero",)),
     ),
+    "cold": (
+        Row("100 k rows of 512 bytes, none in memory, limit 1 GiB", "out_of_core-gather-scale1",
+            "cold gather, 1 GiB limit", "gz gather", ("torch memmap[ids], MADV_RANDOM",),
+            "torch on `np.memmap`, `MADV_RANDOM`"),
+        Row("GraphSAGE, 11.1 M nodes, 155 M edges, limit 2 GiB", "out_of_core-train-scale1",
+            "training, 2 GiB limit", "gz", ("dgl-mapped",), "DGL on mapped arrays"),
+        Killed("the same with the graph in memory", "out_of_core-killed-scale1"),
+        Trained("GraphSAGE, 111 M nodes, 1.6 B edges, limit 8 GiB", "out_of_core-papers-8gb-scale1"),
+        Trained("GraphSAGE, 111 M nodes, 1.6 B edges, limit 16 GiB", "out_of_core-papers-16gb-scale1"),
+        Row("46.5 M edges, CSV to a store, budget 2 GB", "edge_ingest-scale0.3", "CSV to a store", "gz, CSV",
+            ("graphzero",)),
+    ),
 }  # fmt: skip
+MARK = "\u2020"
 
 
 def table(name: str) -> str:
@@ -99,22 +154,46 @@ def table(name: str) -> str:
     if name == "memory":
         path = RESULTS / "memory_caps-scale1.json"
         return memory_caps.table(json.loads(path.read_text())) if path.exists() else "Not measured yet."
+    if name == "cold":
+        return _cold()
     rows = [cells for row in TABLES[name] if (cells := row.cells()) is not None]
     if not rows:
         return "Not measured on a quiet machine yet."
+    records = [cells[4] for cells in rows]
+    others = max(r["others"] for r in records)
+    rounds = min(r["setting"]["repeat"] for r in records)
+    return _lines(rows) + (
+        f"; best of {rounds} rounds or more, contestants in turn in one process; others took at most"
+        f" {others:.0%} of a processor."
+    )
+
+
+def _cold() -> str:
+    """Every run there is; a mark at those of which nobody can say that the machine was quiet."""
+    rows = []
+    for row in TABLES["cold"]:
+        if (cells := row.cells(quiet=False)) is not None:
+            mark = "" if cells[4].get("quiet") else f" {MARK}"
+            rows.append((cells[0] + mark, *cells[1:]))
+    if not rows:
+        return "Not measured yet."
+    loads = [cells[4]["machine"]["load"] for cells in rows if cells[0].endswith(MARK)]
+    if not loads:
+        return _lines(rows) + "."
+    return _lines(rows) + (
+        f". {MARK} The machine may have had other work: its load was up to {max(loads):.1f} as the run began."
+    )
+
+
+def _lines(rows: list[tuple[str, str, str, str, dict]]) -> str:
+    """A table, and the begin of the sentence below it: where and when."""
     lines = ["| | gz | peer | ratio |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(cells[:4]) + " |" for cells in rows]
     records = [cells[4] for cells in rows]
     machine = records[0]["machine"]
     dates = sorted({r["date"] for r in records})
-    others = max(r["others"] for r in records)
-    lines += [
-        "",
-        f"{machine['cpu']}, {machine['threads']} threads, {machine['ram']}, {' and '.join(dates)}; best of "
-        f"{min(r['setting']['repeat'] for r in records)} rounds or more, contestants in turn in one process; "
-        f"others took at most {others:.0%} of a processor.",
-    ]
-    return "\n".join(lines)
+    where = f"{machine['cpu']}, {machine['threads']} threads, {machine['ram']}, {' and '.join(dates)}"
+    return "\n".join([*lines, "", where])
 
 
 def filled(text: str) -> str:

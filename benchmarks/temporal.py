@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import _common
 
-FANOUTS, SEEDS, HUB = [10, 5], 4096, 100_000
+FANOUTS, SEEDS = [10, 5], 4096
 TARGET = 5.0
 
 
-def lists(scale: float):
+def lists(scale: float, hub: int):
     """indptr, indices and times: degrees fall off as 1 / rank, neighbours prefer hubs, times ascend."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     nodes = max(20_000, int(2_000_000 * scale))
-    degree = np.maximum(2, HUB / np.arange(1, nodes + 1) ** 0.6).astype(np.int64)
+    degree = np.maximum(2, hub / np.arange(1, nodes + 1) ** 0.6).astype(np.int64)
     degree = rng.permutation(np.minimum(degree, nodes // 2))
     indptr = np.concatenate([[0], np.cumsum(degree)])
     ends = np.searchsorted(indptr, rng.integers(0, indptr[-1], indptr[-1]), side="right") - 1
@@ -29,7 +29,8 @@ def lists(scale: float):
 
 
 def main() -> None:
-    args = _common.options(__doc__, batches=(4, "batches in a round"))
+    longest = (100_000, "edges of the longest list, as far as half of the nodes go")
+    args = _common.options(__doc__, batches=(4, "batches in a round"), hub=longest)
     import numpy as np
     import torch
     from torch_geometric.data import Data
@@ -40,7 +41,7 @@ def main() -> None:
 
     torch.set_num_threads(args.threads)
     gz.set_num_threads(args.threads)
-    indptr, indices, time = (torch.from_numpy(a) for a in lists(args.scale))
+    indptr, indices, time = (torch.from_numpy(a) for a in lists(args.scale, args.hub))
     nodes, most = len(indptr) - 1, int(indptr.diff().max())
     report = _common.Report("temporal", args, nodes=nodes, edges=len(indices), longest_list=most)
     rng = np.random.default_rng(1)

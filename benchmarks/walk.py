@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import _common
 
-STARTS, LENGTH = 100_000, 20
+LENGTH = 20
 P, Q = 1.0, 0.5
 TARGETS = {"uniform": 12.0, "node2vec": 20.0}
 
@@ -36,16 +36,16 @@ def gz_contestants(data, starts, threads):
 
 
 def main() -> None:
-    args = _common.options(__doc__)
+    args = _common.options(__doc__, starts=(100_000, "walks in a round"))
     import generate
     import numpy as np
     from _data import Data
 
     data = Data(args.data, args.scale)
-    report = _common.Report("walk", args, starts=STARTS, length=LENGTH, data_in="page cache")
+    report = _common.Report("walk", args, starts=args.starts, length=LENGTH, data_in="page cache")
     # Ends of edges taken at random have a list each; hubs come up more often, as they do in a walk.
     dst = generate.edge_chunk(data.graph, 0)[1]
-    starts = np.random.default_rng(1).choice(dst, STARTS)
+    starts = np.random.default_rng(1).choice(dst, args.starts)
     peer = graphzero_contestants(data, starts)
     ours = {} if args.peers_only else gz_contestants(data, starts, args.threads)
     for kind in ("uniform", "node2vec"):
@@ -54,7 +54,7 @@ def main() -> None:
             f"{kind} walk",
             contestants,
             unit="M steps/s",
-            work=STARTS * LENGTH / 1e6,
+            work=args.starts * LENGTH / 1e6,
             targets=(_common.Target("gz", ("graphzero",), TARGETS[kind]),),
         )
     report.finish()

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ready
 import waits
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +26,8 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 # Here and in every process that a test starts, torch and DGL compute on one thread unless told otherwise:
 # over arrays this small a team only spins, and where the machine is busy it does so for minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+ready.preload()
 
 SEED = int(os.environ.get("GZ_TEST_SEED", "0"))
 REPOSITORY = Path(__file__).resolve().parent.parent

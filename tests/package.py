@@ -2,7 +2,8 @@
 
 The sdist is built from the tree, the wheels from the sdist, so that a missing file is noticed. One wheel
 of Python 3.12 serves all later ones (abi3). Each is installed into an empty environment of every interpreter
-from 3.11 on that this machine has, and tests/smoke.py run in another folder. With --out the files are kept.
+from 3.11 on that this machine has, tests/smoke.py run in another folder, and gz imported inside the clone.
+With --out the files are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS = ("3.11", "3.12", "3.13")
 ABI3_FROM = "3.12"
+# In the clone its own folder gz/ is imported, which has no engine: that of the installed gz is taken.
+IN_THE_CLONE = """
+import sys, gz
+from pathlib import Path
+clone, here = (Path(p).resolve() for p in sys.argv[1:])
+assert Path(gz.__file__).resolve() == clone / "gz" / "__init__.py", gz.__file__
+assert Path(gz._engine.__file__).resolve().is_relative_to(here), gz._engine.__file__
+"""
 
 
 def run(*command: object, cwd: Path) -> None:
@@ -70,6 +79,8 @@ def main() -> None:
                 (wheels[built],) = target.glob("*.whl")
             run(python, "-m", "pip", "install", "--quiet", wheels[built], cwd=tmp)
             run(python, smoke, cwd=tmp)
+            run(python, "-c", IN_THE_CLONE, ROOT, tmp, cwd=ROOT)
+            run(python, "-m", "gz", "--version", cwd=ROOT)
             print(f"python{version}: {wheels[built].name} installs and works")
         if not wheels:
             sys.exit("no interpreter to try a wheel with")

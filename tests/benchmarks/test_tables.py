@@ -24,6 +24,7 @@ def tables(monkeypatch):
 def test_the_tables_of_the_readme_are_those_of_the_results(tables):
     text = (ROOT / "README.md").read_text()
     assert "<!-- measured: warm -->" in text
+    assert "<!-- measured: cold -->" in text
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
 
 
@@ -64,6 +65,35 @@ def test_a_run_beside_others_is_not_used(tables, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     (tmp_path / "walk-scale1.json").write_text(json.dumps(record(quiet=False)))
     assert next(r for r in tables.TABLES["warm"] if r.title == "uniform walk").cells() is None
+
+
+def under_a_limit(quiet: bool | None) -> dict:
+    tables = [
+        {"title": "training, 2 GiB limit", "unit": "batches/s", "work": 1.0,
+         "seconds": {"gz": [4.0], "dgl-mapped": [40.0]}},
+        {"note": "who gz; batches_per_s 0.304; ms_per_batch 3,291.457"},
+        {"title": "pyg-memory: finished", "limits": [{"name": "finished", "value": 0.0}]},
+        {"title": "dgl-memory: finished", "limits": [{"name": "finished", "value": 1.0}]},
+    ]  # fmt: skip
+    machine = {"cpu": "C", "threads": 2, "ram": "9 GiB", "load": 2.57}
+    told = {} if quiet is None else {"quiet": quiet}
+    return {"date": "2026-01-02", "machine": machine, "tables": tables} | told
+
+
+@pytest.mark.parametrize("quiet", [True, False, None])
+def test_a_run_under_a_limit_is_shown_and_marked_where_it_was_not_quiet(tables, tmp_path, monkeypatch, quiet):
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    for name in ("train", "killed", "papers-16gb"):
+        (tmp_path / f"out_of_core-{name}-scale1.json").write_text(json.dumps(under_a_limit(quiet)))
+    lines = tables.table("cold").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:5]]
+    assert [row[1:] for row in rows] == [
+        ["0.25 batches/s", "DGL on mapped arrays, 0.025 batches/s", "10.0x"],
+        ["", "PyG: killed, DGL: finished", ""],
+        ["0.304 batches/s", "", ""],
+    ]
+    assert all(row[0].endswith("\u2020") != (quiet is True) for row in rows)
+    assert ("its load was up to 2.6" in lines[-1]) != (quiet is True)
 
 
 @pytest.fixture

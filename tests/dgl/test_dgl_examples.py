@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import subprocess
-import sys
 
 import dgl
 import numpy as np
 import pytest
+import ready
 import torch
 from graphs import community_graph
 
@@ -47,20 +46,8 @@ def papers_and_authors():
 
 
 def run(repository, script, graph, *options, launch=()):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            *launch,
-            str(repository / "examples" / script),
-            str(graph),
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-        cwd=graph.parent,
-    )
+    command = [str(repository / "examples" / script), str(graph), *options]
+    done = ready.run([*launch, *command], ready.DGL, cwd=graph.parent, ignore_warnings=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return float(re.findall(r"accuracy ([\d.]+)", done.stdout)[-1])
 

@@ -1,10 +1,8 @@
 """Scripts with DGL's DataLoader end in silence, and nothing of the engine outlives them."""
 
-import subprocess
-import sys
-
 import dgl
 import pytest
+import ready
 import torch
 
 import gz_dgl
@@ -40,6 +38,5 @@ def store(tmp_path_factory):
 def test_a_script_ends_in_silence(store, tmp_path, workers):
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
-    command = [sys.executable, "-W", "ignore", str(file), str(store), str(workers)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    result = ready.run([file, store, workers], ready.DGL, ignore_warnings=True)
     assert (result.returncode, result.stderr) == (0, "")

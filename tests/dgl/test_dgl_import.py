@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+import ready
 
 import gz_dgl
 from gz_dgl import _dgl
@@ -83,7 +83,7 @@ def fake_dgl(folder: Path, version: str, library: bool) -> None:
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     program = f"import sys; sys.path.insert(0, {str(folder)!r})\n{textwrap.dedent(code)}"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=folder)
+    return ready.run(["-c", program], ready.TORCH, cwd=folder)
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_no_dgl_at_all_says_what_to_install(tmp_path):
 def test_the_adapter_imports_no_graphbolt_and_no_pyg():
     others = "('gz_pyg', 'torch_geometric', 'dgl.graphbolt')"
     code = f"import gz_dgl, sys; print([m for m in {others} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = ready.run(["-c", code], ready.TORCH)
     assert done.stdout.strip().splitlines()[-1] == "[]", done.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dgl
 import numpy as np
 import pytest
+import ready
 import torch
 from dgl.dataloading import DataLoader, NeighborSampler
 from dgl_graphs import counts_of, edges_by_id, games, random_graph, random_relations
@@ -325,7 +326,7 @@ def test_dgls_seed_makes_an_epoch_repeat(on_disk, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", ready.CLEAN])
 def test_two_workers_do_not_draw_the_same(on_disk, context):
     h = on_disk(random_graph())
     runs = []

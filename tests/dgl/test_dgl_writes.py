@@ -8,6 +8,7 @@ import warnings
 import dgl
 import numpy as np
 import pytest
+import ready
 import torch
 from dgl.dataloading import DataLoader, MultiLayerFullNeighborSampler, NeighborSampler
 from dgl_graphs import games, random_graph, same_graph
@@ -146,14 +147,14 @@ def test_a_write_is_seen_everywhere(on_disk, write):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("write", [in_place, edges_in_place])
-def test_a_write_is_seen_by_spawned_workers(on_disk, write):
+@pytest.mark.parametrize(("write", "start"), [(in_place, "spawn"), (edges_in_place, ready.CLEAN)])
+def test_a_write_is_seen_by_spawned_workers(on_disk, write, start):
     """For the other writes the pickle that they get is a reader of its own; starting them takes seconds."""
     g = random_graph(N, E)
     h = on_disk(g)
     write(g)
     write(h)
-    ours = loaded(h, num_workers=1, multiprocessing_context="spawn")
+    ours = loaded(h, num_workers=1, multiprocessing_context=start)
     torch.testing.assert_close(ours, loaded(g), rtol=0, atol=0)
 
 

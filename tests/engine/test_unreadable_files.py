@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import ready
 
 import gz
 
@@ -47,8 +48,7 @@ def store(tmp_path_factory) -> Path:
 
 
 def run(*arguments, **environment) -> dict[str, str]:
-    command = [sys.executable, SCRIPT, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+    done = ready.run([SCRIPT, *arguments], ready.PYG, env=os.environ | environment)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Fatal Python error" not in done.stderr
     return dict(line.split(": ", 1) for line in done.stdout.splitlines())

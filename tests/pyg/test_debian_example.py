@@ -1,10 +1,9 @@
 """The worked example of docs/ingest.md, on a stand-in for a machine's package manager."""
 
 import random
-import subprocess
-import sys
 
 import pytest
+import ready
 
 import gz
 
@@ -34,9 +33,10 @@ def stand_in(folder, packages=300):
 @pytest.mark.slow
 def test_packages_become_a_store_and_a_model_learns_from_them(repository, tmp_path):
     expected = stand_in(tmp_path / "dpkg")
-    script = [sys.executable, str(repository / "examples" / "debian.py")]
+    script = repository / "examples" / "debian.py"
     options = ["--dpkg", str(tmp_path / "dpkg"), "--work", str(tmp_path / "w"), "--epochs", "15"]
-    run = subprocess.run([*script, *options], capture_output=True, text=True, check=True)
+    run = ready.run([script, *options], ready.PYG)
+    assert run.returncode == 0, run.stderr
     store = gz.open(tmp_path / "w" / "store")
     assert store.num_nodes("package") == 300
     assert store.num_nodes("maintainer") == 6

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import ready
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -62,7 +63,8 @@ def test_two_ranks_learn_what_one_process_does_from_the_same_batches(tmp_path):
     features = {"x": rng.standard_normal((N, 5)).astype(np.float32), "y": rng.integers(0, CLASSES, N)}
     edges = rng.integers(0, N, (2, 600))
     gz.ingest(tmp_path / "s", edges=(edges[0], edges[1]), num_nodes=N, features=features, progress=False)
-    mp.spawn(run, args=(str(tmp_path / "meeting"), str(tmp_path / "s"), str(tmp_path)), nprocs=WORLD)
+    args = (str(tmp_path / "meeting"), str(tmp_path / "s"), str(tmp_path))
+    mp.start_processes(run, args, nprocs=WORLD, start_method=ready.CLEAN)
     ranks = [torch.load(tmp_path / f"{r}.pt") for r in range(WORLD)]
     data = load(tmp_path / "s")
     for i, count in enumerate(SEEDS):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import ready
 import torch
 from torch_geometric.data import Data
 
@@ -106,8 +107,7 @@ def test_a_script_ends_in_silence(store, tmp_path, script, args):
     (tmp_path / "held_by_a_module.py").write_text(MODULE)
     file = tmp_path / "script.py"
     file.write_text(LOADER + script)
-    command = [sys.executable, "-W", "ignore", str(file), str(store), *args]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    result = ready.run([file, store, *args], ready.PYG, ignore_warnings=True)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+import ready
 import torch
 from pyg_batches import equal, same_batches
 from torch_geometric.data import Data
@@ -244,7 +245,7 @@ def test_spawned_workers_see_what_was_written(homogeneous_path):
     data.edge_index = torch.tensor([[1, 2, 3], [0, 0, 0]])
     for name in ("edge_attr", "edge_time", "weight"):
         del data[name]
-    options = {"num_workers": 1, "multiprocessing_context": "spawn", "batch_size": 100}
+    options = {"num_workers": 1, "multiprocessing_context": ready.CLEAN, "batch_size": 100}
     (batch,) = gz_pyg.NeighborLoader(data, [-1], **options)
     assert bool((batch.y == 77).all())
     assert bool((batch.x == 3.0).all())

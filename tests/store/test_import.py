@@ -1,11 +1,12 @@
-"""Inside a clone, whose folder gz/ holds no engine: `import gz`, `python -m gz`, `python -m pytest`."""
+"""Inside a clone, whose folder gz/ holds no engine: `import gz`, `python -m gz`, `python -m pytest`.
 
-import importlib.util
+After a real installation: tests/package.py, which has one.
+"""
+
 import os
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import numpy
@@ -68,31 +69,3 @@ def test_an_engine_built_from_another_state_of_the_clone_says_what_to_do(clone, 
     assert result.returncode != 0
     assert f"run `pip install .` in {clone} again" in result.stderr
     assert python("-c", "import gz", cwd=installed.parent, path=(installed, BORROWED)).returncode == 0
-
-
-@pytest.mark.slow
-def test_pip_install_then_import_in_the_clone(tmp_path):
-    venv.create(tmp_path / "venv", with_pip=True)
-    program = tmp_path / "venv/bin/python"
-    # What gz needs to run and, where it is there, to be built; a .pth file in it is not read.
-    (
-        tmp_path
-        / "venv"
-        / "lib"
-        / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        / "site-packages"
-        / "more.pth"
-    ).write_text(f"{BORROWED}\n")
-    tools = all(importlib.util.find_spec(m) for m in ("nanobind", "scikit_build_core"))
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    flags = ["--no-build-isolation"] if tools else []
-    subprocess.run(
-        [program, "-m", "pip", "install", "-q", "--no-deps", *flags, "."], cwd=ROOT, env=env, check=True
-    )
-    for command in (["-c", WHERE], ["-m", "gz", "--help"], ["-m", "pytest", "--version"]):
-        result = subprocess.run([program, *command], cwd=ROOT, capture_output=True, text=True)
-        assert result.returncode == 0, result.stderr
-    where = subprocess.run([program, "-c", WHERE], cwd=ROOT, capture_output=True, text=True, check=True)
-    package, engine = map(Path, where.stdout.split())
-    assert package == ROOT / "gz/__init__.py"
-    assert engine.is_relative_to(tmp_path / "venv")

@@ -70,7 +70,9 @@ def test_doctor_without_a_store_leaves_no_file(tmp_path, capsys, monkeypatch):
 
 def test_reads_without_io_uring_are_measured_too(tmp_path):
     (tmp_path / "f").write_bytes(bytes(1 << 20))
-    assert disk._by_threads(str(tmp_path / "f"), 4096, 4, 1, 0.02) > 0
+    # On a busy machine a thread may not get its turn in so short a time.
+    rates = (disk._by_threads(str(tmp_path / "f"), 4096, 4, 1, seconds) for seconds in (0.02, 0.5, 30))
+    assert any(rate > 0 for rate in rates)
 
 
 @pytest.mark.slow

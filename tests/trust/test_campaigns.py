@@ -158,7 +158,7 @@ def test_training_under_a_limit_loses_no_batch_and_does_not_grow(tmp_path, memor
         pytest.skip(f"a memory limit cannot be set here: {error}")
     try:
         done = subprocess.run(
-            [sys.executable, "-c", TRAINING, str(tmp_path / "s"), str(seconds(6))],
+            [sys.executable, "-c", TRAINING, str(tmp_path / "s"), str(seconds(3))],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -7,6 +7,7 @@ from functools import partial
 
 import dgl
 import pytest
+import ready
 import torch
 import torch.distributed as dist
 from dgl.dataloading import (
@@ -116,7 +117,7 @@ def test_prefetched_features_of_several_types_and_of_columns_in_memory(on_disk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", ready.CLEAN])
 def test_workers_that_persist_over_epochs(on_disk, context):
     g = random_graph()
     loader = DataLoader(
@@ -270,7 +271,8 @@ def _ddp_rank(rank, size, folder, g, drop_last):
 
 @pytest.mark.slow
 def test_ddp_over_spawned_processes_covers_every_seed(on_disk, tmp_path):
-    torch.multiprocessing.spawn(_ddp_rank, args=(2, str(tmp_path), on_disk(random_graph()), False), nprocs=2)
+    args = (2, str(tmp_path), on_disk(random_graph()), False)
+    torch.multiprocessing.start_processes(_ddp_rank, args, nprocs=2, start_method=ready.CLEAN)
 
 
 def test_dgls_functions_take_the_graph_as_well_as_its_methods(on_disk):

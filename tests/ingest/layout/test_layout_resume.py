@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 pytest.importorskip("torch", reason="splits of these folders are .pt files")
@@ -12,6 +9,7 @@ pytest.importorskip("pandas", reason="pandas writes the folders, as it wrote OGB
 pytest.importorskip("ogb", reason="OGB's DatasetSaver writes the binary folders")
 
 import ogb_folders as folders
+import ready
 import test_igb_layout
 import test_lsc_layout
 from opens import Opens
@@ -66,7 +64,7 @@ def test_goes_on_after_a_kill(tmp_path, kind, moment):
     option, folder = make(kind, tmp_path / "data")
     whole, out = tmp_path / "whole", tmp_path / "s"
     gz.ingest(whole, **{option: folder})
-    killed = subprocess.run([sys.executable, "-c", SCRIPT, str(out), option, folder, moment], cwd="/")
+    killed = ready.run(["-c", SCRIPT, out, option, folder, moment], ready.TORCH, cwd="/")
     assert killed.returncode == -9
     with pytest.warns(RuntimeWarning, match=f"goes on after its {moment} finished phases"):
         gz.ingest(out, **{option: folder})
@@ -78,7 +76,7 @@ def test_goes_on_with_another_budget_of_memory(tmp_path):
     """How much memory reading a .pt file may take says nothing about what is in it."""
     option, folder = make("binary", tmp_path / "data")
     out = str(tmp_path / "s")
-    killed = subprocess.run([sys.executable, "-c", SCRIPT, out, option, folder, "1"], cwd="/")
+    killed = ready.run(["-c", SCRIPT, out, option, folder, "1"], ready.TORCH, cwd="/")
     assert killed.returncode == -9
     with pytest.warns(RuntimeWarning, match="goes on after its 1 finished phases"):
         gz.ingest(out, **{option: folder}, memory="100MB")

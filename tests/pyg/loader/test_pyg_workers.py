@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import ready
 import torch
 from torch.utils.data import RandomSampler
 from torch_geometric import seed_everything
@@ -74,10 +75,12 @@ def test_forked_workers_after_threads_have_run(homogeneous_path, homogeneous):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("form", "workers"), [("memory", 1), ("store", 2)])  # seconds for each to start
-def test_spawned_workers(homogeneous, homogeneous_path, form, workers):
+@pytest.mark.parametrize(
+    ("form", "workers", "start"), [("memory", 1, "spawn"), ("store", 2, ready.CLEAN)]
+)  # seconds for each to start
+def test_spawned_workers(homogeneous, homogeneous_path, form, workers, start):
     data = homogeneous if form == "memory" else homogeneous_path
-    made = batches(data, num_workers=workers, multiprocessing_context="spawn", time_attr="time")
+    made = batches(data, num_workers=workers, multiprocessing_context=start, time_attr="time")
     check(made, homogeneous)
     same(made, batches(data, num_workers=workers, time_attr="time"))
 

@@ -9,6 +9,7 @@ import threading
 import warnings
 
 import pytest
+import ready
 from prefetch_batches import same
 from torch_geometric import seed_everything
 from waits import PATIENCE, ended, in_child, script
@@ -89,16 +90,17 @@ def test_a_fork_from_another_thread(homogeneous_path):
     assert done == [True] * 10
 
 
+# What is not closed, and what fails in a destructor, is said on stderr.
 IMPORTS = """
-import faulthandler, json, os, signal, sys, threading, time
+import faulthandler, json, os, signal, sys, threading, time, warnings
 import torch, gz_pyg
 faulthandler.enable()
+warnings.simplefilter("default")
+warnings.simplefilter("ignore", DeprecationWarning)
 """
 LOADER = """
 loader = gz_pyg.NeighborLoader(sys.argv[1], [4, 3], batch_size=1, prefetch=4)
 """
-OPTIONS = ("-X", "dev", "-W", "ignore::DeprecationWarning")
-
 # Each ends an interpreter. They are forked from one process: importing torch takes longer than all the rest.
 ENDINGS = {
     "global": "iterator = iter(loader); next(iterator)",
@@ -126,9 +128,9 @@ def endings(homogeneous_path, tmp_path_factory):
     """{name: exit code and what was said of it}"""
     folder = tmp_path_factory.mktemp("endings")
     code = IMPORTS + FORKS + LOADER + "exec(program)"
-    with script(code, homogeneous_path, folder, json.dumps(ENDINGS), options=OPTIONS) as process:
-        out, _ = process.communicate(timeout=PATIENCE)
-    return {name: (code, (folder / f"{name}.err").read_text()) for name, code in json.loads(out).items()}
+    done = ready.run(["-c", code, homogeneous_path, folder, json.dumps(ENDINGS)], ready.PYG, cwd="/")
+    codes = json.loads(done.stdout)
+    return {name: (code, (folder / f"{name}.err").read_text()) for name, code in codes.items()}
 
 
 @pytest.mark.slow
@@ -172,7 +174,7 @@ while True:
 assert seen == list(range(100)), seen
 """
     code = IMPORTS + LOADER + code
-    with script(code, homogeneous_path, options=OPTIONS, stderr=subprocess.PIPE) as process:
+    with script(code, homogeneous_path, options=["-W", "ignore"], stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 
+import ready
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -60,5 +61,5 @@ def learned_by_each_rank(graphs, folder):
     for data in graphs:
         data.y = data.y.reshape(-1)
     args = (str(folder / "meeting"), graphs, model, split, str(folder))
-    mp.spawn(run, args=args, nprocs=RANKS, join=True)
+    mp.start_processes(run, args, nprocs=RANKS, start_method=ready.CLEAN)  # mp.spawn, but for its imports
     return [torch.load(folder / f"{rank}.pt") for rank in range(RANKS)]

@@ -104,11 +104,16 @@ class Store:
         file = entry.in_file if direction == "in" else entry.out_file
         if file is None:
             raise ValueError(
-                f"{self._path}: edge type {entry.type} is not stored in direction {direction!r}; "
-                f"ingest it with directions='both' (--directions both)"
+                f"{self._path}: edge type {entry.type} is not stored in direction {direction!r} (edges "
+                f"grouped by {'destination' if direction == 'in' else 'source'}); ingest it with "
+                f"directions='both' (gz ingest ... --directions both)"
             )
         in_graph = self.graph(entry.type) if direction == "out" and entry.in_file else None
         return self._files.graph(entry, direction, in_graph)
+
+    def _ordering(self, t: EdgeType | None = None) -> Graph:
+        """The topology whose order the edge columns have: ``in``, or ``out`` where only that is stored."""
+        return self.graph(t, "in" if self._edge(t).in_file else "out")
 
     def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore:
         """Column ``name`` of a node type or, when ``t`` is an edge type, of an edge type.

@@ -20,7 +20,7 @@ from gz_pyg._store.stored import StoredEdgeIndex
 
 
 class GraphStore(PyGGraphStore):
-    """The edge types of a store, as CSC and, where the store holds both directions, as CSR. Pickles by path.
+    """The edge types of a store, as CSC, as CSR or as both: whatever the store holds. Pickles by path.
 
     PyG's own sampler wants int64 throughout: where a store keeps 32-bit ids, handing out ``row`` copies it
     (8 bytes an edge). gz_pyg's loaders sample the files themselves and never ask for it.
@@ -159,7 +159,7 @@ class GraphStore(PyGGraphStore):
 def _permutation(edges: StoredEdgeIndex, layout: EdgeLayout) -> Tensor | None:
     """Number of the edge at each position of a stored topology."""
     ids = _int64(edges.graph.edge_ids) if by_id(edges.graph) else None
-    if layout == EdgeLayout.CSC:
+    if layout == (EdgeLayout.CSR if edges.graph.direction == "out" else EdgeLayout.CSC):
         return ids
     rows = edges.store.graph(edges.type, "out").edge_ids  # positions in `in`
     assert rows is not None

@@ -87,7 +87,8 @@ def ingest(
         undirected: add the reverse of an edge unless it is an input edge itself; it has its edge's id and
             columns. Between two node types (`spec`, `ogb`, `lsc`, `igb`) it adds an edge type
             ``(destination, "rev_...", source)`` instead.
-        directions: ``"in"``, or ``"both"`` to store the topology grouped by source as well.
+        directions: the topologies to store: ``"in"``, edges grouped by destination, as loaders sample them;
+            ``"out"``, by source, for walks and sampling along edges; ``"both"``.
         keep_edge_ids: keep the original edge ids; by default when there are edge columns.
         memory: what the ingest may take, as "2GB" or bytes. Larger edge lists are partitioned on disk.
         tmp: a folder for temporary files; by default they lie beside the store.

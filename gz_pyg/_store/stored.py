@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import gz
-from gz.adapter import Mapped
+from gz.adapter import Mapped, ordering
 from gz_pyg._edges import by_id, edge_ends, edge_rows
 from gz_pyg._store.lazy import LazyTensor
 from gz_pyg._store.room import check_column, check_edges
@@ -211,7 +211,7 @@ class StoredEdgeColumn(StoredColumn):
 
     @property
     def graph(self) -> gz.Graph:
-        return self._store.graph(self._t)
+        return ordering(self._store, self._t)
 
     @property
     def _is_mapped(self) -> bool:
@@ -253,7 +253,7 @@ class StoredEdgeIndex(Stored):
 
     @property
     def graph(self) -> gz.Graph:
-        return self._store.graph(self._t)
+        return ordering(self._store, self._t)
 
     @property
     def num_edges(self) -> int:

@@ -190,7 +190,10 @@ class OutputColumn:
     """A column being filled. Use it in a ``with`` block: the end publishes it, an exception gives it up.
 
     ``array`` is a shared mapping of the file: threads write to it as they like, and so do processes that have
-    been given this object. Only the process that made it can publish.
+    been given this object. Only the process that made it can publish. Made by ``Store.new_column``.
+
+    Attributes:
+        shape, dtype: of ``array``; rows first.
     """
 
     def __init__(self, draft: Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):

@@ -63,6 +63,7 @@ class FeatureStore:
 
     @property
     def path(self) -> str:
+        """The file."""
         return self._path
 
     @property
@@ -82,6 +83,7 @@ class FeatureStore:
 
     @property
     def nbytes(self) -> int:
+        """Of all rows."""
         return self._shape[0] * self._file.row_bytes
 
     def __len__(self) -> int:

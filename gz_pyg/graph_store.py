@@ -36,10 +36,12 @@ class GraphStore(PyGGraphStore):
 
     @property
     def graph(self) -> Data | HeteroData:
+        """The PyG graph whose edges these are."""
         return self._graph
 
     @property
     def store(self) -> gz.Store:
+        """The open ``gz.Store``."""
         return store_of(self._graph)
 
     def __repr__(self) -> str:
@@ -58,6 +60,7 @@ class GraphStore(PyGGraphStore):
         return key, parts[key]
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """As PyG's: the edge types and the layouts in which they lie in files."""
         out = []
         for key, storage in self._parts().items():
             edges = raw(storage, "edge_index")
@@ -116,13 +119,15 @@ class GraphStore(PyGGraphStore):
     # ---- conversions: with the permutation that makes e_id the number of the edge in edge_index ----
 
     def csc(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
+        """As PyG's: ``(row, colptr, permutation)``, by edge type where there are several."""
         return self._compressed(EdgeLayout.CSC, edge_types)
 
     def csr(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
+        """As PyG's: ``(rowptr, col, permutation)``, by edge type where there are several."""
         return self._compressed(EdgeLayout.CSR, edge_types)
 
     def coo(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
-        """Every edge, in the order of ``edge_index``: 16 bytes an edge, in memory."""
+        """As PyG's: every edge, in the order of ``edge_index``: 16 bytes an edge, in memory."""
         parts = self._asked(edge_types)
         pairs = {key: tuple(storage.edge_index) for key, storage in parts.items()}
         row, col = ({t: p[i] for t, p in pairs.items()} for i in (0, 1))

@@ -1,6 +1,6 @@
-// What some systems have and others do not, each found by the name that the system's headers give it. Where it
-// is missing, what it would have done is left out: these save time or memory, and no result hangs on them.
-// CONTRIBUTING.md lists what does keep the engine from other systems.
+// What some systems have and others do not, each found by the name that the system's headers give it.
+// Where it is missing, what it would have done is left out: these save time or memory, and no result hangs
+// on them. CONTRIBUTING.md lists what does keep the engine from other systems.
 #pragma once
 
 #include <fcntl.h>

@@ -103,6 +103,7 @@ def ingest(
         delimiter, header: of text tables, found out when not given.
         ends: the two columns of a table of edges that are the ends, by name or by position from 0, where
             their names do not tell.
+        edge_columns: the old name of ``columns``.
         columns: the columns to keep, besides ids and ends, of the table of edges and of that of nodes: names,
             or ``{name: dtype}``; all when not given.
         drop: columns of tables to leave out.

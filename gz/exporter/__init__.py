@@ -7,9 +7,9 @@ OUT/edges/A__R__B.parquet   src, dst and the columns of an edge type; or OUT/edg
 OUT/splits/SPLIT/NAME/      what a link-prediction split holds, always as .npy
 
 Edges come in the order they were ingested in where the store can tell (original edge ids are kept, and no
-edge was added or dropped), else as they are stored: by destination, or by source where only that is. In Parquet, nodes with mapped ids go by
-their original ids, codes are the text they stand for, and times have their type; .npy has the numbers, and
-the spec says what they mean.
+edge was added or dropped), else as they are stored: by destination, or by source where only that is. In
+Parquet, nodes with mapped ids go by their original ids, codes are the text they stand for, and times have
+their type; .npy has the numbers, and the spec says what they mean.
 """
 
 from __future__ import annotations

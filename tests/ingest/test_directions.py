@@ -1,5 +1,5 @@
-"""Which topologies an ingest stores: `directions`. Of a store with the edges out of nodes alone, what works is
-as on one that has all, and what cannot work says which direction is missing."""
+"""Which topologies an ingest stores: `directions`. On a store with the edges out of nodes alone, what works
+is as on one that has both, and what cannot work says which direction is missing."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_out_groups_the_edges_by_source_and_stores_nothing_else(tmp_path, name):
 def test_plain_lists_are_those_of_numpy(tmp_path):
     graph = store_of(tmp_path / "s", "out").graph(direction="out")
     for v in range(N):
-        assert np.array_equal(graph.neighbors(v), np.sort(DST[SRC == v]))
+        assert np.array_equal(graph.neighbors(v), np.sort(DST[v == SRC]))
     seeds = np.arange(N)
     found = graph.sample(seeds, [-1])
     edges = {(int(found.nodes[s]), int(found.nodes[d])) for s, d in zip(found.src, found.dst, strict=True)}

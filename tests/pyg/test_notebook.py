@@ -18,7 +18,8 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path):
     cells = notebook.code_cells(written)
     for cell, text in zip(cells, texts, strict=True):
         source = "".join(cell["source"])
-        assert bool(text) == bool(notebook.shown(cell)), f"run `python tests/notebook_runs.py {NOTEBOOK}`:\n{source}"
+        again = f"run `python tests/notebook_runs.py {NOTEBOOK}`:\n{source}"
+        assert bool(text) == bool(notebook.shown(cell)), again
     (accuracy,) = re.findall(r"accuracy ([\d.]+)", "".join(texts))
     assert float(accuracy) > 0.6  # one in eight is chance
 

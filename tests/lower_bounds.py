@@ -34,8 +34,8 @@ TESTED = (
     "tests/store/test_export.py",
     "tests/ingest/read",
 )
-# These need something newer: pickles are read safely by torch 2.5 and later, as gz says; PyG 2.6 trips over a
-# matrix among its own attributes, and its batches do not say the type of their seeds; polars is not installed.
+# These need something newer: pickles are read safely by torch 2.5 and later, as gz says; PyG 2.6 trips over
+# a matrix among its own attributes, and its batches do not say the type of their seeds; there is no polars.
 NOT_TESTED = (
     "tests/ingest/read/test_pickled.py",
     "tests/ingest/read/test_strange_tables.py",

@@ -22,7 +22,7 @@ from gz.store import Store, open_store
 
 _SETTLED = 0.1  # by so much, relatively, misses of one second differ from those of the second before
 _LEAST = 3  # steps of a window that counts
-_GROWING = 0.02  # by so much a row cache grows in a second, at least, while it has not its size yet
+_GROWING = 5.0  # seconds in which a row cache that has not its size yet grows by a step
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ class Meter:
     def _settle(self, step: Callable[[int], object], most: float, most_growing: float) -> None:
         """Goes on until what is missed no longer falls, for at most so many seconds; for longer while the row
         cache grows, which the governor lets it do step by step."""
-        begun, before = time.monotonic(), None
+        begun = grown = time.monotonic()
+        before: float | None = None
         while (passed := time.monotonic() - begun) < most_growing:
             then, start = self.reading(), time.monotonic()
             while time.monotonic() - start < min(1.0, most / 3):
@@ -123,7 +124,9 @@ class Meter:
             rate = rates(then, now, 1.0)["miss_rate"]
             if rate is None or rate < 0.001:
                 return
-            growing = now.get("cache_bytes", 0) > (1 + _GROWING) * then.get("cache_bytes", 0)
+            if now.get("cache_bytes", 0) > then.get("cache_bytes", 0):
+                grown = time.monotonic()
+            growing = time.monotonic() - grown < min(_GROWING, most)
             falling = before is None or rate < before * (1 - _SETTLED)
             if not growing and (not falling or passed > most):
                 return

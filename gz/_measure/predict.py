@@ -109,9 +109,7 @@ def try_out(work: Workload, seconds: float) -> Stream:
         for part in work.parts(sample):
             _note(parts[part.file], work, part)
     late = times[len(times) // 2 :]
-    return Stream(
-        len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.mean(late)), dict(parts)
-    )
+    return Stream(len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.mean(late)), dict(parts))
 
 
 def _note(asked: Asked, work: Workload, part: FilePart) -> None:

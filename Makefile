@@ -1,4 +1,4 @@
-# make demo | test | test-fast | package | docs | bench | lint | soak | soak-memory | fmt | clean
+# make demo | test | test-fast | package | lower-bounds | docs | bench | lint | soak | soak-memory | fmt | clean
 #
 # Each target sets up what it needs in .venv by itself. A fresh machine needs python3 (3.11 or newer), a C++20
 # compiler and a package registry. Two stamps record what .venv holds:
@@ -34,7 +34,7 @@ BENCHMARKS := open gather walk sample temporal convert edge_ingest parsers pyg_l
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-fast package docs bench lint soak soak-memory fmt clean
+.PHONY: demo test test-fast package lower-bounds docs bench lint soak soak-memory fmt clean
 
 demo: $(ENGINE)
 	$(RUN) $(BIN)/gz demo $(DEMO)
@@ -55,6 +55,10 @@ docs: $(DEPS)
 package: $(DEPS)
 	$(PIP) build
 	$(BIN)/python tests/package.py
+
+# The oldest versions that pyproject.toml allows, in an empty environment: gigabytes, where torch comes with CUDA. Not a part of CI.
+lower-bounds: $(DEPS)
+	$(BIN)/python tests/lower_bounds.py --pip-flags="$(PIP_FLAGS)"
 
 bench: $(ENGINE)
 	@failed=; for name in $(BENCHMARKS); do \

@@ -3,7 +3,7 @@
 gz_pyg and gz_dgl are written with this module and with gz's public names alone; so can another adapter be. It
 is the one module of gz that needs torch, and gz itself never imports it.
 
-    topologies   topology, edge_names, edge_ids and the engine's calls on them
+    topologies   topology, ordering, edge_names, edge_ids and the engine's calls on them
     tensors      Mapped, map_column, in_place, stand_in, read_rows, take_rows, lookup, empty, from_numpy,
                  host_ids, host_rows
     stores       Carried, ingest_carrying: what a store knows beyond arrays; weight_column
@@ -71,7 +71,9 @@ from gz.edit import scratch
 from gz.exporter import weight_column
 from gz.feature import FeatureStore
 from gz.graph import Graph
+from gz.manifest import EdgeType
 from gz.output import ArrayOutput, LayerRows, NpyOutput, Output
+from gz.store import Store
 
 Ids = NDArray[np.int64]
 
@@ -81,6 +83,11 @@ Ids = NDArray[np.int64]
 def topology(graph: Graph) -> Topology:
     """A graph as the engine samples it."""
     return graph._topology
+
+
+def ordering(store: Store, t: EdgeType | None = None) -> Graph:
+    """The topology whose order the edge columns have: ``in``, or ``out`` where only that is stored."""
+    return store._ordering(t)
 
 
 def edge_names(graph: Graph) -> Topology | None:

@@ -38,8 +38,15 @@ def convert_csv_to_gl(
 ) -> None:
     """Converts an edge list (source, destination and perhaps a weight per line) to a topology by source.
 
-    A third column is the weight. With ``directed=False`` the reverse of an edge is added unless it is there.
-    The file appears complete or not at all.
+    Args:
+        csv_path: the edge list. A third column is the weight.
+        out_path: the ``.gl`` file to make; it appears complete or not at all.
+        directed: False adds the reverse of an edge unless it is there.
+        memory: what it may take.
+        num_nodes: one more than the largest id when not given.
+        delimiter, header: found out when not given.
+        on_bad_line: ``"error"``, or ``"skip"`` to leave bad lines out.
+        overwrite: replace the file if it exists.
     """
     budget = parse_memory(memory)
     with Files() as files, closing(Progress()) as progress:
@@ -107,11 +114,15 @@ def convert_csv_to_gd(
 ) -> None:
     """Converts a CSV of node features to a column of shape [num_nodes, values per line].
 
-    The first field of a line is its node's id, as GraphZero has it; every node must have one line, in any
-    order.
-    With ``id_column=False`` there is no id, and line i belongs to node i.
-    As ``dtype`` float16 and bfloat16 are read as float32 (``float16:keep``: as float16); int8 takes whole
-    numbers.
+    Args:
+        csv_path: the table; every node must have one line.
+        out_path: the ``.gd`` file to make.
+        dtype: to store, by name or as numpy's or torch's. float16 and bfloat16 are read as float32
+            (``float16:keep``: as float16); int8 takes whole numbers.
+        id_column: the first field of a line is its node's id, as GraphZero has it, and lines come in any
+            order; False: there is no id, and line i belongs to node i.
+        delimiter, header: found out when not given.
+        overwrite: replace the file if it exists.
     """
     name = _dtype_name(dtype)
     parsed = parsed_as(name)

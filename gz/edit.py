@@ -70,7 +70,7 @@ class Editable(Protocol):
     def node_types(self) -> list[str]: ...
     def num_nodes(self, t: str | None = None) -> int: ...
     def num_edges(self, t: EdgeType | None = None) -> int: ...
-    def graph(self, t: EdgeType | None = None) -> Graph: ...
+    def _ordering(self, t: EdgeType | None = None) -> Graph: ...
     def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore: ...
     def check_current(self) -> None: ...
     def _reload(self, name: str, t: Any) -> None: ...
@@ -110,7 +110,7 @@ def add_feature(
         with Draft(target) as new:
             source = open_column(name, value, files, None if dtype is None else dtype_name(dtype))
             if by is not None:
-                graph = None if target.node else store.graph(target.type)
+                graph = None if target.node else store._ordering(target.type)
                 with tempfile.TemporaryDirectory(dir=place or new.folder) as tmp:
                     write_by_ids(
                         new.file, value, source, by, target.type, target.rows, graph, budget, Path(tmp)
@@ -119,7 +119,7 @@ def add_feature(
                 write_column(new.file, source, target.rows, target.what)
             else:
                 with tempfile.TemporaryDirectory(dir=place or new.folder) as tmp:
-                    write_by_edge_id(new.file, value, source, store.graph(target.type), budget, Path(tmp))
+                    write_by_edge_id(new.file, value, source, store._ordering(target.type), budget, Path(tmp))
             names = source.categories.names if source.categories else None
             return new.publish(names, source.column.unit)
 
@@ -185,7 +185,10 @@ class OutputColumn:
     """A column being filled. Use it in a ``with`` block: the end publishes it, an exception gives it up.
 
     ``array`` is a shared mapping of the file: threads write to it as they like, and so do processes that have
-    been given this object. Only the process that made it can publish.
+    been given this object. Only the process that made it can publish. Made by ``Store.new_column``.
+
+    Attributes:
+        shape, dtype: of ``array``; rows first.
     """
 
     def __init__(self, draft: Draft | None, shape: tuple[int, ...], dtype: str, file: str = ""):
@@ -274,7 +277,7 @@ class _Target:
             raise InputError(
                 f"{self.root}: edge type {self.type} keeps no original edge ids: rows in the original order "
                 "cannot be placed. Ingest with keep_edge_ids=True (--keep-edge-ids); or give the rows as the "
-                "edges are stored, by destination, and say order='stored' (--order stored)"
+                "edges are stored, one list after the other, and say order='stored' (--order stored)"
             )
 
     @property

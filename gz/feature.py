@@ -66,6 +66,7 @@ class FeatureStore:
 
     @property
     def path(self) -> str:
+        """The file."""
         return self._path
 
     @property

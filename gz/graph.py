@@ -76,10 +76,12 @@ class Graph:
 
     @property
     def path(self) -> str:
+        """The file."""
         return self._path
 
     @property
     def direction(self) -> str:
+        """``"in"``, lists of sources of the edges into a node, or ``"out"``, of destinations."""
         return "out" if self._topology.out else "in"
 
     @property
@@ -89,18 +91,22 @@ class Graph:
 
     @property
     def num_src(self) -> int:
+        """Nodes at the end that edges come from."""
         return self._topology.num_nodes if self._topology.out else self._topology.num_other
 
     @property
     def num_dst(self) -> int:
+        """Nodes at the end that edges lead to."""
         return self._topology.num_other if self._topology.out else self._topology.num_nodes
 
     @property
     def num_edges(self) -> int:
+        """Edges, and so entries of all lists."""
         return self._topology.num_edges
 
     @property
     def has_weights(self) -> bool:
+        """Whether walks go by weight: the ``weight`` of the ingest."""
         return self._topology.weighted
 
     @property
@@ -169,6 +175,7 @@ class Graph:
 
     @property
     def weights(self) -> NDArray[np.float32] | None:
+        """A weight for each edge in the order of the lists, float32, over the file; None: there are none."""
         return self._shown(self._topology.weights)
 
     def _shown(self, part: _engine.Section | None) -> NDArray[Any] | None:
@@ -177,7 +184,7 @@ class Graph:
     # ---- one node ----
 
     def degree(self, nodes: ArrayLike) -> Any:
-        """Number of neighbours: an int for one node, int64 ``[n]`` for an array of them."""
+        """Number of neighbours of ``nodes``: an int for one node, int64 ``[n]`` for an array of them."""
         if np.ndim(nodes) == 0:
             return int(self._topology.degree(as_ids(np.atleast_1d(nodes), "nodes"))[0])
         return self._topology.degree(as_ids(nodes, "nodes"))
@@ -251,7 +258,11 @@ class Graph:
     def batch_random_fanout(
         self, start_nodes: ArrayLike, K: int, replace: bool = False, rng_seed: int = 0
     ) -> NDArray[np.int64]:
-        """``K`` neighbours of each start, int64 ``[n, K]``, -1 where there are fewer. No deduplication."""
+        """``K`` neighbours of each of ``start_nodes``, int64 ``[n, K]``, -1 where there are fewer.
+
+        Nothing is deduplicated. ``replace``: draw with replacement, so that there are ``K`` wherever there is
+        one. ``rng_seed`` names the random stream.
+        """
         if (K := as_integer(K, "K")) < 0:
             raise ValueError(f"K is {K}; give 0 or more")
         return _engine.random_fanout(
@@ -261,9 +272,10 @@ class Graph:
     def batch_random_walk(
         self, start_nodes: ArrayLike, walk_length: int, p: float = 1.0, q: float = 1.0, rng_seed: int = 0
     ) -> NDArray[np.int64]:
-        """Walks of ``walk_length`` steps, int64 ``[n, walk_length + 1]``, start first, -1 after a dead end.
+        """Walks of ``walk_length`` steps from each of ``start_nodes``.
 
-        Uniform when ``p == q == 1``, node2vec otherwise; by weight where the graph has weights.
+        Int64 ``[n, walk_length + 1]``, the start first, -1 after a dead end. Uniform when ``p == q == 1``,
+        node2vec otherwise; by weight where the graph has weights. ``rng_seed`` names the random stream.
         """
         if (walk_length := as_integer(walk_length, "walk_length")) < 0:
             raise ValueError(f"walk_length is {walk_length}; give 0 or more")

@@ -23,7 +23,12 @@ _KEPT = 16  # edge types made ready
 
 @dataclass(slots=True)
 class HeteroSample:
-    """A sampled neighbourhood of several types: as ``Sample``, with a dict by type in every field."""
+    """A sampled neighbourhood of several types: the fields of ``Sample``, each as a dict by type.
+
+    Attributes:
+        nodes, nodes_per_hop, batch: by node type. Local ids count the entries of ``nodes[type]``.
+        src, dst, edge_ids, edges_per_hop, edge_rows: by edge type; ``src`` are local ids of its source type.
+    """
 
     nodes: dict[str, Ids]
     src: dict[EdgeType, Ids]

@@ -17,9 +17,10 @@ _SHOWN = 5  # unknown keys named in an error
 
 
 class IdMap:
-    """Looks ids up in mapped files: nothing is loaded, a lookup of one key costs O(log N) page reads.
+    """Original ids of nodes to dense ones and back, looked up in mapped files: nothing is loaded, a lookup of
+    one key costs O(log N) page reads. Made by ``Store.id_map``.
 
-    >>> m = IdMap("store", entry.id_map)
+    >>> m = gz.open("store").id_map()
     >>> m.to_dense(["alice", "bob"])
     array([0, 7])
     >>> m.to_original([0, 7])
@@ -32,7 +33,8 @@ class IdMap:
         entry: dict[str, Any],
         columns: dict[str, FeatureStore] | None = None,
     ):
-        """`columns`: the files of the entry, where they are open already."""
+        """The map in folder `root` that store.json describes by `entry`. `columns`: its files, where they are
+        open already."""
         self.kind: str = entry["kind"]
         self._root, self._entry = os.fspath(root), dict(entry)
         self._columns = columns or {
@@ -73,7 +75,8 @@ class IdMap:
         return len(self._dense)
 
     def to_dense(self, keys: Any) -> np.ndarray:
-        """Dense ids (int64) of original ids. Unknown ones are a KeyError that names them."""
+        """Dense ids (int64) of ``keys``, a list or array of original ids. Unknown ones are a KeyError that
+        names them."""
         dense, known = self._find(keys)
         if not known.all():
             values = list(keys) if not isinstance(keys, np.ndarray) else keys.ravel()
@@ -86,7 +89,7 @@ class IdMap:
         return dense
 
     def contains(self, keys: Any) -> np.ndarray:
-        """Which of the original ids exist."""
+        """Which of ``keys``, a list or array of original ids, exist."""
         return self._find(keys)[1]
 
     def to_original(self, ids: Any) -> Any:

@@ -22,7 +22,7 @@ from gz.manifest import FILE_NAME, ColumnEntry, EdgeEntry, EdgeType, Manifest, N
 
 
 class Store:
-    """A graph in files. Open it with ``gz.open``; files are mapped when they are first asked for.
+    """A graph in files: ``gz.open(path, cache)`` opens one. Files are mapped when they are first asked for.
 
     Pickles by path, so that a worker process opens the files itself. An open store is one version: where
     another ingest has replaced it, files it has not opened yet are an OSError (ESTALE), and so is unpickling.
@@ -44,22 +44,27 @@ class Store:
 
     @property
     def path(self) -> str:
+        """The folder."""
         return self._path
 
     @property
     def manifest(self) -> Manifest:
+        """What ``store.json`` says."""
         return self._files.manifest
 
     @property
     def is_homogeneous(self) -> bool:
+        """Whether there is one node type, ``node``, and one edge type, without names."""
         return self.manifest.homogeneous
 
     @property
     def node_types(self) -> list[str]:
+        """Their names."""
         return list(self.manifest.nodes)
 
     @property
     def edge_types(self) -> list[EdgeType]:
+        """``(source type, name, destination type)`` of each."""
         return [e.type for e in self.manifest.edges]
 
     def num_nodes(self, t: str | None = None) -> int:
@@ -75,6 +80,7 @@ class Store:
         return self.manifest.edge(t).num_edges
 
     def node_columns(self, t: str | None = None) -> list[str]:
+        """Names of the columns of a node type."""
         return list(self._node(t).columns)
 
     def categories(self, name: str, t: str | EdgeType | None = None) -> list[str] | None:
@@ -86,6 +92,7 @@ class Store:
         return self.manifest.column(name, t).unit
 
     def edge_columns(self, t: EdgeType | None = None) -> list[str]:
+        """Names of the columns of an edge type."""
         return list(self._edge(t).columns)
 
     def __repr__(self) -> str:
@@ -104,11 +111,15 @@ class Store:
         file = entry.in_file if direction == "in" else entry.out_file
         if file is None:
             raise ValueError(
-                f"{self._path}: edge type {entry.type} is not stored in direction {direction!r}; "
-                f"ingest it with directions='both' (--directions both)"
+                f"{self._path}: edge type {entry.type} is not stored in direction {direction!r}; ingest it "
+                f"with directions='both' (gz ingest ... --directions both)"
             )
         in_graph = self.graph(entry.type) if direction == "out" and entry.in_file else None
         return self._files.graph(entry, direction, in_graph)
+
+    def _ordering(self, t: EdgeType | None = None) -> Graph:
+        """The topology whose order the edge columns have: ``in``, or ``out`` where only that is stored."""
+        return self.graph(t, "in" if self._edge(t).in_file else "out")
 
     def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore:
         """Column ``name`` of a node type or, when ``t`` is an edge type, of an edge type.
@@ -122,6 +133,7 @@ class Store:
         return self._column(name, entry.columns, entry.num_nodes, where, ("node", t or self.node_types[0]))
 
     def edge_feature(self, name: str, t: EdgeType | None = None) -> FeatureStore:
+        """Column ``name`` of an edge type; its rows lie in the order of the topology."""
         entry = self._edge(t)
         return self._column(name, entry.columns, entry.num_edges, f"edge type {entry.type}", entry.type)
 
@@ -191,13 +203,14 @@ class Store:
         ...         column.array[batch.n_id] = model(batch)
 
         ``array`` is ``[nodes, *row_shape]``, zeros at first, on the disk and not in memory. Rows of an edge
-        column are in the order of the topology (``edge_rows`` of a sample). The end of the block makes it a
-        column of the store, in the place of one of that name with ``overwrite``; an exception, or the death
-        of the process, leaves the store as it was.
+        column are in the order of the topology (``edge_rows`` of a sample). ``t``, ``dtype``, ``replace``: as
+        in ``add_feature``. The end of the block makes it a column of the store, in the place of one of that
+        name with ``overwrite``; an exception, or the death of the process, leaves the store as it was.
         """
         return edit.new_column(self, name, row_shape, dtype, t, overwrite=overwrite_or(replace, overwrite))
 
     def splits(self, t: str | None = None) -> list[str]:
+        """Names of the splits of a node type (``"train"``, ...)."""
         return list(self._node(t).splits)
 
     def split(self, name: str, t: str | None = None) -> Ids:
@@ -248,7 +261,7 @@ class Store:
         return out
 
     def edge_split_column(self, name: str, key: str) -> FeatureStore:
-        """One array of an edge split, as it is stored: a column of names as numbers."""
+        """The array ``key`` of an edge split, as it is stored: a column of names as numbers."""
         columns = self.manifest.edge_splits[name]
         return self._column(key, columns, None, f"edge split {name!r}", ("edge split", name))
 
@@ -374,8 +387,11 @@ def add(
     tmp: str | os.PathLike[str] | None = None,
     replace: bool | None = None,
 ) -> Store:
-    """Adds columns to a store: ``gz.add("papers", {"emb": "emb.npy"})``. The options are those of
-    ``Store.add_feature``. Returns the open store."""
+    """Adds ``features`` to the store at ``path``, which it returns: ``gz.add("papers", {"emb": "emb.npy"})``.
+
+    ``t``, ``overwrite``, ``dtype``, ``order``, ``adopt``, ``by``, ``memory``, ``tmp`` and ``replace``: as in
+    ``Store.add_feature``.
+    """
     overwrite = overwrite_or(replace, overwrite)
     options: dict[str, Any] = {"dtype": dtype, "order": order, "adopt": adopt, "by": by, "memory": memory}
     store = path if isinstance(path, Store) else open_store(path)

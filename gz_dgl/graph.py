@@ -44,7 +44,7 @@ class StoreGraph(DGLGraph):
         return self._graph.store
 
     def split(self, name: str, ntype: str | None = None) -> torch.Tensor:
-        """The node ids of a split of the store ("train", "valid", ...), in the graph's idtype."""
+        """The node ids of a split of the store ("train", ...), of type ``ntype``, in the graph's idtype."""
         t = self._graph.ntypes[self.get_ntype_id(ntype)]
         return self._graph.tensor(np.array(self.store.split(name, t)))
 
@@ -86,9 +86,11 @@ class StoreGraph(DGLGraph):
     # ---- sampling ----
 
     def get_node_storage(self, key: str, ntype: str | None = None) -> Any:
+        """As DGL's: access to a column of nodes, for fetches."""
         return self._storage(super().get_node_storage(key, ntype), "node", key, ntype)
 
     def get_edge_storage(self, key: str, etype: Any = None) -> Any:
+        """As DGL's: access to a column of edges, for fetches."""
         return self._storage(super().get_edge_storage(key, etype), "edge", key, etype)
 
     def _storage(self, column: Any, kind: str, key: str, type_: Any) -> Any:
@@ -139,16 +141,19 @@ class StoreGraph(DGLGraph):
     # ---- what must not touch every node ----
 
     def in_degrees(self, v: Any = ALL, etype: Any = None) -> Any:
+        """As DGL's."""
         if is_all(v):
             return self._graph.all_degrees(self.get_etype_id(etype), "in")
         return super().in_degrees(v, etype)
 
     def out_degrees(self, u: Any = ALL, etype: Any = None) -> Any:
+        """As DGL's."""
         if is_all(u):
             return self._graph.all_degrees(self.get_etype_id(etype), "out")
         return super().out_degrees(u, etype)
 
     def all_edges(self, form: str = "uv", order: str = "eid", etype: Any = None) -> Any:
+        """As DGL's."""
         if form == "eid" and order == "eid":
             e = self.get_etype_id(etype)
             _memory.check(
@@ -163,6 +168,7 @@ class StoreGraph(DGLGraph):
     # ---- where it lives ----
 
     def to(self, device: Any, **kwargs: Any) -> StoreGraph:
+        """As DGL's, for the CPU: a store stays there, and batches go to the device of the DataLoader."""
         if device is None or torch.device(device).type == "cpu":
             return self
         raise DGLError(
@@ -171,6 +177,7 @@ class StoreGraph(DGLGraph):
         )
 
     def clone(self) -> StoreGraph:
+        """The same store; columns assigned to one are not seen in the other."""
         twin = self.local_var()
         twin._rows = {}
         return twin
@@ -179,6 +186,7 @@ class StoreGraph(DGLGraph):
         """Nothing to do: the formats are files."""
 
     def pin_memory_(self) -> StoreGraph:
+        """Refused: a store is not in memory."""
         raise DGLError(
             "a graph in a store cannot be pinned for UVA sampling (use_uva=True). Sample on the CPU and "
             "give the device to the DataLoader: DataLoader(g, ids, sampler, device='cuda'). "
@@ -186,9 +194,11 @@ class StoreGraph(DGLGraph):
         )
 
     def unpin_memory_(self) -> StoreGraph:
+        """Nothing to do."""
         return self
 
     def shared_memory(self, name: str, formats: Any = ()) -> Any:
+        """As DGL's, but refused: files are shared already."""
         raise DGLError(
             "a graph in a store is shared already: every process that opens it maps the same files. "
             "Pass the graph itself to the other process, or call gz_dgl.load there."

@@ -25,7 +25,7 @@ Layer = Callable[[Any, Any], Any]
 def empty_column(
     path: str | os.PathLike[str], shape: Sequence[int], dtype: torch.dtype = torch.float32
 ) -> torch.Tensor:
-    """A new .npy file as a tensor of zeros: what is written to the tensor goes to the file.
+    """A new .npy file as a tensor of zeros, ``shape`` and ``dtype``: what is written to it goes to the file.
 
     Takes disk, not memory, and can replace ``torch.empty(g.num_nodes(), ...)`` in a script's own loop. Read
     it later with ``gz.FeatureStore(path)`` or ``np.load(path, mmap_mode="r")``. For a column of the store

@@ -38,6 +38,9 @@ def load(
     Returns:
         A graph for ``dgl.dataloading.DataLoader`` with DGL's own samplers. Node types and relations are in
         DGL's order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
+
+    Raises:
+        ValueError: the store has no edges, or holds them grouped by source only (``directions="out"``).
     """
     if idtype not in (None, torch.int32, torch.int64):
         raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
@@ -46,6 +49,9 @@ def load(
     saved = entry.meta.get(_META, {})
     stored_n = _ordered(list(entry.nodes), saved.get("ntypes"))
     stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], saved.get("etypes"))]
+    for t in stored_e:
+        if entry.edge(t).in_file is None:
+            store.graph(t)  # says what is missing: DGL samples edges into nodes, and numbers edges by these
     name = saved.get("idtype", "int64") if idtype is None else str(idtype).removeprefix("torch.")
     index = StoreIndex(
         store, stored_n, stored_e, 32 if name == "int32" else 64, parse_memory(memory, least=0)

@@ -19,7 +19,9 @@ _numbered: WeakKeyDictionary[gz.Graph, bool] = WeakKeyDictionary()
 
 
 def by_id(graph: gz.Graph) -> bool:
-    """Whether the edges of an ``in`` topology are numbered by their ids, else by their positions.
+    """Whether the edges of a type are numbered by their ids, else by their positions.
+
+    ``graph``: the topology whose order its columns have.
 
     They are where the ids name each edge once: not after an ingest that dropped, merged or added edges.
     """
@@ -38,7 +40,7 @@ def by_id(graph: gz.Graph) -> bool:
 
 
 def edge_rows(graph: gz.Graph, edges: Tensor) -> Tensor:
-    """Rows of the edge columns, which are positions in the ``in`` topology, of edges by number."""
+    """Rows of the edge columns, which are positions in the topology, of edges by number."""
     index = adapter.host_ids(edges)
     if len(index) and not 0 <= index.min() <= index.max() < graph.num_edges:
         bad = next(int(i) for i in index if not 0 <= i < graph.num_edges)
@@ -53,13 +55,19 @@ def edge_rows(graph: gz.Graph, edges: Tensor) -> Tensor:
 def edge_ends(graph: gz.Graph, edges: Tensor) -> tuple[Tensor, Tensor]:
     """Sources and destinations of edges by number, reading only those."""
     rows = edge_rows(graph, edges).numpy()
-    src = adapter.lookup(graph.indices, rows, graph.num_src, graph.path)
+    others = torch.from_numpy(adapter.lookup(graph.indices, rows, num_other(graph), graph.path))
     if len(rows) * 8 > graph.num_nodes:  # most of them: walking all lists is cheaper than searching
-        owners = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
-        dst = owners[rows]
+        all_owners = np.repeat(np.arange(graph.num_nodes, dtype=np.int64), np.diff(graph.indptr))
+        found = all_owners[rows]
     else:
-        dst = np.searchsorted(graph.indptr, rows, side="right") - 1
-    return torch.from_numpy(src), torch.from_numpy(dst.astype(np.int64, copy=False))
+        found = np.searchsorted(graph.indptr, rows, side="right") - 1
+    owners = torch.from_numpy(found.astype(np.int64, copy=False))
+    return (owners, others) if graph.direction == "out" else (others, owners)
+
+
+def num_other(graph: gz.Graph) -> int:
+    """Nodes at the end that lists hold."""
+    return graph.num_dst if graph.direction == "out" else graph.num_src
 
 
 def edge_numbers(rows: Tensor, permutation: Any) -> Tensor:
@@ -74,11 +82,11 @@ class StoreEdges:
 
     Args:
         graph: what is sampled.
-        in_graph: the topology whose order the edge columns have; None where it is not stored.
+        ordering: the topology whose order the edge columns have.
     """
 
-    def __init__(self, graph: gz.Graph, in_graph: gz.Graph | None):
-        self.graph, self._in_graph = graph, in_graph
+    def __init__(self, graph: gz.Graph, ordering: gz.Graph):
+        self.graph, self._ordering = graph, ordering
 
     @property
     def topology(self) -> Any:
@@ -86,8 +94,7 @@ class StoreEdges:
 
     @property
     def permutation(self) -> EdgeIds | None:
-        graph = self._in_graph
-        return EdgeIds(graph) if graph is not None and by_id(graph) else None
+        return EdgeIds(self._ordering) if by_id(self._ordering) else None
 
 
 class EdgeIds:

@@ -30,6 +30,7 @@ class StoreGraph:
 
     @property
     def store(self) -> gz.Store:
+        """The open ``gz.Store``."""
         if "_gz" not in self.__dict__:
             raise AttributeError("made out of several graphs, this one is of no store")
         return self.__dict__["_gz"]
@@ -46,6 +47,7 @@ class StoreGraph:
 
     @property
     def is_hetero(self) -> bool:
+        """Whether this is a ``HeteroData``."""
         return isinstance(self, HeteroData)
 
     def get_edge_split(self) -> dict[str, dict[str, Any]]:
@@ -79,18 +81,23 @@ class StoreGraph:
         return self._on_each("to", device, *args, non_blocking=non_blocking)
 
     def cpu(self, *args: str) -> Any:
+        """As PyG's, as ``to``."""
         return self._on_each("cpu", *args)
 
     def cuda(self, device: Any = None, *args: str, non_blocking: bool = False) -> Any:
+        """As PyG's, as ``to``."""
         return self._on_each("cuda", device, *args, non_blocking=non_blocking)
 
     def pin_memory(self, *args: str) -> Any:
+        """As PyG's; what lies in files comes in pinned memory with each batch."""
         return self._on_each("pin_memory", *args)
 
     def contiguous(self, *args: str) -> Any:
+        """As PyG's."""
         return self._on_each("contiguous", *args)
 
     def share_memory_(self, *args: str) -> Any:
+        """As PyG's; files are shared already."""
         return self._on_each("share_memory_", *args)
 
     def clone(self, *args: str) -> Any:
@@ -183,6 +190,7 @@ class StoreData(StoreGraph, Data):
 
     Nothing is read before it is used: ``x`` is a tensor over the mapped file. What is written stays in this
     process, over the store; samplers, loaders and their workers, copies, pickles and ``gz_pyg.save`` see it.
+    Made by ``gz_pyg.load``; ``kwargs`` are attributes, as of ``Data``.
     """
 
     def __init__(self, store: gz.Store | None = None, **kwargs: Any):
@@ -195,13 +203,16 @@ class StoreData(StoreGraph, Data):
 
     @property
     def node_types(self) -> list[str]:
+        """Its name in the store."""
         return self.store.node_types
 
     @property
     def edge_types(self) -> list[tuple[str, str, str]]:
+        """Its name in the store."""
         return self.store.edge_types
 
     def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """``(node_types, edge_types)``, as of PyG's ``HeteroData``."""
         return self.node_types, self.edge_types
 
     def subgraph(self, subset: Tensor) -> Any:
@@ -217,7 +228,7 @@ class StoreData(StoreGraph, Data):
 
 
 class StoreHeteroData(StoreGraph, HeteroData):
-    """A heterogeneous graph of a store as a PyG ``HeteroData``; see ``StoreData``."""
+    """A heterogeneous graph of a store as a PyG ``HeteroData``, as ``StoreData``. Made by ``gz_pyg.load``."""
 
     def __init__(self, store: gz.Store | None = None, **kwargs: Any):
         HeteroData.__init__(self, **kwargs)
@@ -261,7 +272,8 @@ class StoreHeteroData(StoreGraph, HeteroData):
                 yield src + first[e[0]], dst + first[e[2]]
 
     def get_idx_split(self, node_type: str | None = None) -> dict[str, Any]:
-        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them; by node type if several."""
+        """Node ids by split, ``train``, ``valid`` and ``test`` as OGB names them, of ``node_type``; by node
+        type if there are several and none is named."""
         if node_type is not None:
             return self[node_type].get_idx_split()
         by_type = {t: s.get_idx_split() for t, s in self.node_items() if isinstance(s, StoredNodes)}

@@ -37,10 +37,12 @@ class FeatureStore(PyGFeatureStore):
 
     @property
     def graph(self) -> Data | HeteroData:
+        """The PyG graph whose attributes these are."""
         return self._graph
 
     @property
     def store(self) -> gz.Store:
+        """The open ``gz.Store``."""
         return store_of(self._graph)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from gz_pyg._store.stored import StoredEdgeIndex
 
 
 class GraphStore(PyGGraphStore):
-    """The edge types of a store, as CSC and, where the store holds both directions, as CSR. Pickles by path.
+    """The edge types of a store, as CSC, as CSR or as both: whatever the store holds. Pickles by path.
 
     PyG's own sampler wants int64 throughout: where a store keeps 32-bit ids, handing out ``row`` copies it
     (8 bytes an edge). gz_pyg's loaders sample the files themselves and never ask for it.
@@ -36,10 +36,12 @@ class GraphStore(PyGGraphStore):
 
     @property
     def graph(self) -> Data | HeteroData:
+        """The PyG graph whose edges these are."""
         return self._graph
 
     @property
     def store(self) -> gz.Store:
+        """The open ``gz.Store``."""
         return store_of(self._graph)
 
     def __repr__(self) -> str:
@@ -58,6 +60,7 @@ class GraphStore(PyGGraphStore):
         return key, parts[key]
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
+        """As PyG's: the edge types and the layouts in which they lie in files."""
         out = []
         for key, storage in self._parts().items():
             edges = raw(storage, "edge_index")
@@ -116,13 +119,15 @@ class GraphStore(PyGGraphStore):
     # ---- conversions: with the permutation that makes e_id the number of the edge in edge_index ----
 
     def csc(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
+        """As PyG's: ``(row, colptr, permutation)``, by edge type where there are several."""
         return self._compressed(EdgeLayout.CSC, edge_types)
 
     def csr(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
+        """As PyG's: ``(rowptr, col, permutation)``, by edge type where there are several."""
         return self._compressed(EdgeLayout.CSR, edge_types)
 
     def coo(self, edge_types: list[Any] | None = None, store: bool = False) -> Any:
-        """Every edge, in the order of ``edge_index``: 16 bytes an edge, in memory."""
+        """As PyG's: every edge, in the order of ``edge_index``: 16 bytes an edge, in memory."""
         parts = self._asked(edge_types)
         pairs = {key: tuple(storage.edge_index) for key, storage in parts.items()}
         row, col = ({t: p[i] for t, p in pairs.items()} for i in (0, 1))
@@ -159,7 +164,7 @@ class GraphStore(PyGGraphStore):
 def _permutation(edges: StoredEdgeIndex, layout: EdgeLayout) -> Tensor | None:
     """Number of the edge at each position of a stored topology."""
     ids = _int64(edges.graph.edge_ids) if by_id(edges.graph) else None
-    if layout == EdgeLayout.CSC:
+    if layout == (EdgeLayout.CSR if edges.graph.direction == "out" else EdgeLayout.CSC):
         return ids
     rows = edges.store.graph(edges.type, "out").edge_ids  # positions in `in`
     assert rows is not None

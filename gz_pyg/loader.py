@@ -20,7 +20,8 @@ from gz_pyg.sampler import NeighborSampler
 class NeighborLoader(NodeLoader, PyGNeighborLoader):
     """``torch_geometric.loader.NeighborLoader`` on a store, or on any PyG data without pyg-lib.
 
-    Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:
+    Takes the same arguments, with the same defaults (``kwargs`` are those of ``torch.utils.data.DataLoader``:
+    ``batch_size``, ``shuffle``, ``num_workers``, ...), and returns the same mini-batches. Besides:
 
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.
@@ -98,7 +99,8 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
 class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
     """``torch_geometric.loader.LinkNeighborLoader`` on a store, or on any PyG data without pyg-lib.
 
-    Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:
+    Takes the same arguments, with the same defaults (``kwargs`` are those of ``torch.utils.data.DataLoader``:
+    ``batch_size``, ``shuffle``, ``num_workers``, ...), and returns the same mini-batches. Besides:
 
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.

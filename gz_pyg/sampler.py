@@ -51,6 +51,7 @@ class NeighborSampler(EngineSampler):
         weight_attr: edge-level weights: neighbours are drawn in proportion.
         is_sorted: ``edge_index`` is sorted by column already. In-memory data only.
         share_memory: accepted for PyG's sake; workers share what there is to share in any case.
+        directed: False is PyG's old name of ``subgraph_type="induced"``.
         sample_direction: ``"forward"`` follows edges into a node, ``"backward"`` edges out of it.
         labor: draw by LABOR: all nodes of a hop share one random number per neighbour, so that a batch has
             fewer nodes. ``num_neighbors`` is then how many are drawn on average. See docs/pyg.md.
@@ -118,10 +119,12 @@ class NeighborSampler(EngineSampler):
 
     @property
     def is_temporal(self) -> bool:
+        """Whether samples go by time."""
         return bool(self._source.node_time or self._source.edge_time)
 
     @property
     def disjoint(self) -> bool:
+        """Whether each seed has a sample of its own; those by time do."""
         return self._disjoint or self.is_temporal
 
     @disjoint.setter
@@ -132,14 +135,17 @@ class NeighborSampler(EngineSampler):
 
     @property
     def node_time(self) -> Any:
+        """The times of nodes, as given by ``time_attr``."""
         return self._shown(self._source.node_time)
 
     @property
     def edge_time(self) -> Any:
+        """The times of edges, as given by ``time_attr``."""
         return self._shown(self._source.edge_time)
 
     @property
     def edge_weight(self) -> Any:
+        """The weights of edges, as given by ``weight_attr``."""
         return self._shown(self._source.weight)
 
     def _shown(self, columns: Mapping[Any, Column]) -> Any:
@@ -150,6 +156,7 @@ class NeighborSampler(EngineSampler):
 
     @property
     def num_neighbors(self) -> NumNeighbors:
+        """Neighbours to draw of each node in each hop; can be set between two epochs."""
         return self._num_neighbors
 
     @num_neighbors.setter
@@ -191,6 +198,7 @@ class NeighborSampler(EngineSampler):
     def sample_from_nodes(
         self, inputs: NodeSamplerInput, **kwargs: Any
     ) -> SamplerOutput | HeteroSamplerOutput:
+        """As PyG's: the sample of the nodes in ``inputs``."""
         self._look()
         inputs = NodeSamplerInput.cast(inputs)
         t = inputs.input_type
@@ -204,6 +212,7 @@ class NeighborSampler(EngineSampler):
     def sample_from_edges(
         self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> SamplerOutput | HeteroSamplerOutput:
+        """As PyG's: the sample of the ends of the edges in ``inputs``, and of negatives."""
         self._look()
         inputs = EdgeSamplerInput.cast(inputs)
         neg_sampling = NegativeSampling.cast(neg_sampling)

@@ -13,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 
 import gz
 from gz import manifest
-from gz.adapter import Carried, amount, ingest_carrying, weight_column
+from gz.adapter import Carried, amount, ingest_carrying, ordering, weight_column
 from gz_pyg._source.adjacency import edges_of_adjacency
 from gz_pyg._store.extras import META, decode_extras, encode_extras
 from gz_pyg._store.overlay import Overlay, raw, raw_items
@@ -41,7 +41,8 @@ def save(
             written to it, and with its splits, original ids, categories and units. What of these does not go
             with what was written is left out with a warning.
         path: the store to make.
-        directions: ``"both"`` to allow ``sample_direction="backward"`` as well.
+        directions: ``"in"``, edges grouped by destination, as loaders sample them; ``"out"``, by source, for
+            ``sample_direction="backward"``; ``"both"``.
         overwrite: replace the store if it exists.
         memory: what the conversion may take besides ``data`` itself.
 
@@ -136,7 +137,7 @@ class _Known:
         store = overlay.store
         if overlay.node_type is None:  # else nodes() takes note of all columns
             self._meanings(storage)
-        if store.manifest.edge(t).in_file is None or store.graph(t).weights is None:
+        if ordering(store, t).weights is None:
             return None
         edges = raw(storage, "edge_index")
         if isinstance(edges, StoredEdgeIndex) and not edges.version:

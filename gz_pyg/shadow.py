@@ -31,6 +31,7 @@ class ShaDowKHopSampler(PyGShaDowKHopSampler):
         depth: hops.
         num_neighbors: neighbours of each node in each hop; -1 for all.
         node_idx: ids or a mask; None for all nodes.
+        kwargs: of ``torch.utils.data.DataLoader``: ``batch_size``, ``shuffle``, ``num_workers``, ...
         replace: draw neighbours with replacement.
     """
 
@@ -60,7 +61,7 @@ class ShaDowKHopSampler(PyGShaDowKHopSampler):
         )
 
     def collate_fn(self, index: Any) -> Batch:
-        """The subgraphs of the nodes at these places of ``node_idx``, as one batch."""
+        """As PyG's: the subgraphs of the nodes at places ``index`` of ``node_idx``, as one batch."""
         share_threads()
         roots = self.node_idx[torch.as_tensor(index, dtype=torch.int64)]
         out, place = _sorted(self._sampler.sample_from_nodes(NodeSamplerInput(None, roots)))

@@ -3,16 +3,18 @@
 The sdist is built from the tree, the wheels from the sdist, so that a missing file is noticed. One wheel
 of Python 3.12 serves all later ones (abi3). Each is installed into an empty environment of every interpreter
 from 3.11 on that this machine has, tests/smoke.py run in another folder, and gz imported inside the clone.
-With --out the files are kept.
+Then `make demo`, small, in the unpacked sdist, with the wheel. With --out the files are kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -58,6 +60,27 @@ def interpreters(tmp: Path) -> dict[str, Path]:
     return found
 
 
+def demo(sdist: Path, wheel: Path, tmp: Path) -> None:
+    """`make demo` of the unpacked sdist, in a `.venv` that has the wheel, and the torch and PyG of this
+    environment instead of another gigabyte of them."""
+    if importlib.util.find_spec("torch_geometric") is None:
+        print("make demo: not tried, PyG is not installed here")
+        return
+    shutil.unpack_archive(sdist, tmp / "unpacked")
+    (tree,) = (tmp / "unpacked").iterdir()
+    run(sys.executable, "-m", "venv", tree / ".venv", cwd=tmp)
+    python = tree / ".venv" / "bin" / "python"
+    (site,) = (tree / ".venv" / "lib").glob("python*/site-packages")
+    (site / "frameworks.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=tmp)
+    for stamp in (".stamp-deps", ".stamp-engine"):  # as `make` leaves them when it has set up
+        (tree / ".venv" / stamp).touch()
+    run("make", "demo", "DEMO=--size 20MB --limit 2GB --seconds 1", cwd=tree)
+    if not (tree / "gz-demo.svg").exists() or (tree / "gz-demo").exists():
+        sys.exit("make demo: drew nothing, or left its graph behind")
+    print(f"make demo: works in {tree.name}, with {wheel.name}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -84,6 +107,8 @@ def main() -> None:
             print(f"python{version}: {wheels[built].name} installs and works")
         if not wheels:
             sys.exit("no interpreter to try a wheel with")
+        own = "{}.{}".format(*sys.version_info)
+        demo(sdist, wheels[ABI3_FROM if own >= ABI3_FROM else own], tmp)
         if args.out:
             args.out.mkdir(parents=True, exist_ok=True)
             for file in (sdist, *wheels.values()):

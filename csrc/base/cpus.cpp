@@ -1,14 +1,13 @@
 #include "base/cpus.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "base/system.h"
 
 namespace gz {
 namespace {
@@ -91,10 +90,7 @@ double cpu_quota(const std::string& proc) {
 }
 
 int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  int cpus = static_cast<int>(std::thread::hardware_concurrency());
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+  int cpus = system::allowed_cpus();
   // Rounded up: a thread more than there is time for costs less than time that no thread uses.
   if (const double quota = cpu_quota(); quota > 0 && quota < cpus) cpus = static_cast<int>(std::ceil(quota));
   return std::max(1, cpus);

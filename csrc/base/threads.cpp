@@ -1,7 +1,6 @@
 #include "base/threads.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/cpus.h"
+#include "base/system.h"
 
 namespace gz {
 
@@ -243,9 +243,8 @@ void poll() {
   const auto now = Clock::now();
   if (now < next_look) return;
   next_look = now + kLookEvery;
-  // The main thread is the one whose number is the process's; in a forked child, the one that forked.
   const InterruptCheck check = interrupt_check.load(std::memory_order_relaxed);
-  if (check && ::syscall(SYS_gettid) == ::getpid()) check();
+  if (check && system::on_main_thread()) check();
 }
 
 void detail::run_chunks(size_t items, size_t grain, ChunkFn fn, void* context) {

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/system.h"
+
 namespace gz {
 namespace {
 
@@ -42,7 +44,7 @@ RowSlab::RowSlab(uint32_t rows, size_t row_bytes)
       table_(reinterpret_cast<uint32_t*>(entries_ + rows)),
       mask_(table_size(rows) - 1) {
   // A forked child starts with caches of its own instead of copies of these page by page.
-  for (const Buffer* b : {&rows_, &index_}) ::madvise(b->data(), b->capacity(), MADV_WIPEONFORK);
+  for (const Buffer* b : {&rows_, &index_}) system::wipe_in_children(b->data(), b->capacity());
 }
 
 void RowSlab::find(const RowRequest* requests, size_t count, char* out, std::vector<RowRequest>& missed) {

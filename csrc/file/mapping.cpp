@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include "file/regular.h"
 
@@ -105,8 +106,8 @@ class HugeRegion {
     begin_ = static_cast<std::byte*>(p);
     const auto address = reinterpret_cast<uintptr_t>(p);
     data_ = begin_ + ((address + kHugePage - 1) / kHugePage * kHugePage - address + shift);
-    ::madvise(begin_, size_, MADV_HUGEPAGE);
-    ::madvise(begin_, size_, MADV_DONTFORK);  // a child has no thread that would go on with it
+    system::prefer_huge_pages(begin_, size_);
+    system::keep_from_children(begin_, size_);  // a child has no thread that would go on with it
   }
   ~HugeRegion() {
     if (!begin_) return;
@@ -123,8 +124,8 @@ class HugeRegion {
   std::byte* data() const { return data_; }
   // Moves the first `bytes` to `place`, read-only, instead of what is mapped there.
   bool move_to(std::byte* place, size_t bytes) {
-    if (::mprotect(data_, bytes, PROT_READ) != 0 || ::madvise(data_, bytes, MADV_DOFORK) != 0) return false;
-    if (::mremap(data_, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) return false;
+    if (::mprotect(data_, bytes, PROT_READ) != 0 || !system::give_to_children(data_, bytes)) return false;
+    if (!system::move_pages(data_, bytes, place)) return false;
     moved_ = bytes;
     return true;
   }

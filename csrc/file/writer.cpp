@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include "file/encoding.h"
 #include "file/regular.h"
@@ -22,9 +23,11 @@ int open_file(const std::string& path, OutFile::Mode mode) {
   if (mode == OutFile::Mode::kUpdate) return open_regular(path, O_RDWR);
   if (mode == OutFile::Mode::kCreate)
     return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  const int fd = ::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
-  // A filesystem without O_TMPFILE: make a name, and take it away again.
+  if constexpr (system::kUnnamed != 0) {
+    const int fd = ::open(path.c_str(), system::kUnnamed | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+  }
+  // A system or a filesystem without O_TMPFILE: make a name, and take it away again.
   std::string name = path + "/spill-XXXXXX";
   const int named = ::mkostemp(name.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(name.c_str());
@@ -70,7 +73,7 @@ void OutFile::read_at(uint64_t offset, void* data, size_t bytes) const {
 }
 
 void OutFile::start_writeback(uint64_t offset, uint64_t bytes) const {
-  ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), SYNC_FILE_RANGE_WRITE);
+  system::start_writeback(fd_, offset, bytes);
 }
 
 void OutFile::set_length(uint64_t bytes) const {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <new>
 
+#include "base/system.h"
+
 namespace gz {
 namespace {
 constexpr size_t kSmallPage = 4096;
@@ -26,7 +28,7 @@ Buffer::Buffer(size_t bytes) {
   if (before) ::munmap(data_, before);
   data_ += before;
   if (before < around) ::munmap(data_ + capacity_, around - before);
-  ::madvise(data_, capacity_, MADV_HUGEPAGE);
+  system::prefer_huge_pages(data_, capacity_);
 }
 
 Buffer::~Buffer() {

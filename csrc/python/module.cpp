@@ -33,8 +33,10 @@ struct PyPageGuard {
 
 void bind_errors(nb::module_& m) {
   set_interrupt_check(check_signals);
-  nb::exception<FormatError>(m, "FormatError", PyExc_ValueError);
-  nb::exception<InputError>(m, "InputError", PyExc_ValueError);
+  nb::exception<FormatError>(m, "FormatError", PyExc_ValueError).attr("__doc__") =
+      "A file of a store is not what its format says: which file, which rule. `gz verify` looks at all.";
+  nb::exception<InputError>(m, "InputError", PyExc_ValueError).attr("__doc__") =
+      "What an ingest is given is wrong: the file, the line or row, and the value.";
   // OSError built from (errno, text, path) becomes FileNotFoundError, PermissionError, ... by itself.
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/threads.h"
 #include "memory/governor.h"
 #include "read/ring.h"
@@ -327,15 +328,15 @@ bool only_mapping() {
 ReadFile::ReadFile(std::shared_ptr<const Mapping> mapping, Caching caching) : mapping_(std::move(mapping)) {
   // The same file even if another has taken its name since.
   const std::string same = "/proc/self/fd/" + std::to_string(mapping_->fd());
-  if (caching == Caching::kPast) {
-    fd_ = ::open(same.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (caching == Caching::kPast && system::kDirect != 0) {
+    fd_ = ::open(same.c_str(), O_RDONLY | O_CLOEXEC | system::kDirect);
     direct_ = fd_ >= 0;
   }
   if (fd_ < 0) {
     fd_ = ::open(same.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) fd_ = ::dup(mapping_->fd());  // no /proc
     if (fd_ < 0) fail(errno, *mapping_, 0, std::strerror(errno));
-    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
+    system::expect_random_reads(fd_);
     return;
   }
   // Whole pages even where the device takes sectors of 512 bytes, which it may answer far slower

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/system.h"
 #include "base/threads.h"
 
 namespace gz {
@@ -99,9 +100,7 @@ void Residency::start_loading() {
       for (uint64_t at = 0; at < mapping->size() && !load->stop; at += kStep) {
         const uint64_t bytes = std::min(kStep, mapping->size() - at);
         if (::pread(mapping->fd(), scratch.data(), bytes, static_cast<off_t>(at)) <= 0) break;
-#if defined(MADV_POPULATE_READ)
-        ::madvise(mapping->data() + at, bytes, MADV_POPULATE_READ);  // spares the faults, too
-#endif
+        system::map_resident(mapping->data() + at, bytes);
         load->until.store(at + bytes, std::memory_order_release);
       }
       load->pid.store(0);  // should it be evicted, it may be loaded again

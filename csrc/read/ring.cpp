@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#if defined(__linux__) && __has_include(<linux/io_uring.h>)
+#if __has_include(<linux/io_uring.h>)
 #include <linux/io_uring.h>
 #include <poll.h>
 #include <sys/mman.h>

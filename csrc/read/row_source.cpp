@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/system.h"
 #include "base/threads.h"
 #include "read/check.h"
 #include "read/gather.h"
@@ -43,8 +44,7 @@ void RowSource::configure(uint64_t cache, bool load) {
   if (::fstat(mapping_->fd(), &st) != 0 || small) cache = 0;
   cache_.set({.device = st.st_dev,
               .inode = st.st_ino,
-              .modified_ns = static_cast<uint64_t>(st.st_mtim.tv_sec) * 1'000'000'000 +
-                             static_cast<uint64_t>(st.st_mtim.tv_nsec),
+              .modified_ns = system::modified_ns(st),
               .file_bytes = mapping_->size(),
               .first = first_,
               .num_rows = num_rows_,

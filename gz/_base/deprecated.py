@@ -29,6 +29,16 @@ def columns_were_ends(columns: list[str], ends: list[str], where: str) -> None:
     )
 
 
+def out_was_both() -> None:
+    """Said of the option whose meaning changed: what it meant is called otherwise."""
+    warnings.warn(
+        "directions='out' stores edges grouped by source only; it stored both directions before, which is "
+        "directions='both'",
+        DeprecationWarning,
+        5,
+    )
+
+
 def overwrite_or(replace: bool | None, overwrite: bool) -> bool:
     """`overwrite`, which was called `replace`."""
     if replace is None:

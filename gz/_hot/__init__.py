@@ -124,7 +124,8 @@ def _unfit(store: Store, name: str, t: str) -> str | None:
     column = store.feature(name, t)
     if column.path.endswith(".npy"):
         return (
-            "is an adopted .npy, which its owner may change; copy it into the store first (gz add --replace)"
+            "is an adopted .npy, which its owner may change; copy it into the store first "
+            "(gz add --overwrite)"
         )
     if column.nbytes < _SMALLEST_ROW * len(column) or len(column) == 0:
         return f"has rows of less than {_SMALLEST_ROW} bytes, which are read by the page and gain nothing"

@@ -90,7 +90,8 @@ def ingest(
         undirected: add the reverse of an edge unless it is an input edge itself; it has its edge's id and
             columns. Between two node types (`spec`, `ogb`, `lsc`, `igb`) it adds an edge type
             ``(destination, "rev_...", source)`` instead.
-        directions: ``"in"``, or ``"both"`` to store the topology grouped by source as well.
+        directions: the topologies to store: ``"in"``, edges grouped by destination, as loaders sample them;
+            ``"out"``, by source, for walks and sampling along edges; ``"both"``.
         keep_edge_ids: keep the original edge ids; by default when there are edge columns.
         memory: what the ingest may take, as "2GB" or bytes. Larger edge lists are partitioned on disk.
         tmp: a folder for temporary files; by default they lie beside the store.
@@ -105,6 +106,7 @@ def ingest(
         delimiter, header: of text tables, found out when not given.
         ends: the two columns of a table of edges that are the ends, by name or by position from 0, where
             their names do not tell.
+        edge_columns: the old name of ``columns``.
         columns: the columns to keep, besides ids and ends, of the table of edges and of that of nodes: names,
             or ``{name: dtype}``; all when not given.
         drop: columns of tables to leave out.

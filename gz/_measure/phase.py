@@ -22,6 +22,7 @@ from gz.store import Store, open_store
 
 _SETTLED = 0.1  # by so much, relatively, misses of one second differ from those of the second before
 _LEAST = 3  # steps of a window that counts
+_GROWING = 5.0  # seconds in which a row cache that has not its size yet grows by a step
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Meter:
         seconds = self._spec.seconds
         try:
             cold = self._window(step, seconds, least=1)
-            self._settle(step, 3 * seconds)
+            self._settle(step, 3 * seconds, 12 * seconds)
             warm = self._window(step, seconds, least=_LEAST)
         finally:
             self._recorder.close()
@@ -109,16 +110,25 @@ class Meter:
         self._recorder.log(phase="cold" if least == 1 else "warm", batches=self._batches)
         return told(then, self.reading(), passed) | {"from": begun - self._start, "seconds": passed}
 
-    def _settle(self, step: Callable[[int], object], most: float) -> None:
-        """Goes on until what is missed no longer falls, for at most so many seconds."""
-        end, before = time.monotonic() + most, None
-        while time.monotonic() < end:
-            then, begun = self.reading(), time.monotonic()
-            while time.monotonic() - begun < min(1.0, most / 3):
+    def _settle(self, step: Callable[[int], object], most: float, most_growing: float) -> None:
+        """Goes on until what is missed no longer falls, for at most so many seconds; for longer while the row
+        cache grows, which the governor lets it do step by step."""
+        begun = grown = time.monotonic()
+        before: float | None = None
+        while (passed := time.monotonic() - begun) < most_growing:
+            then, start = self.reading(), time.monotonic()
+            while time.monotonic() - start < min(1.0, most / 3):
                 step(self._batches)
                 self._batches += 1
-            rate = rates(then, self.reading(), 1.0)["miss_rate"]
-            if rate is None or rate < 0.001 or (before is not None and rate > before * (1 - _SETTLED)):
+            now = self.reading()
+            rate = rates(then, now, 1.0)["miss_rate"]
+            if rate is None or rate < 0.001:
+                return
+            if now.get("cache_bytes", 0) > then.get("cache_bytes", 0):
+                grown = time.monotonic()
+            growing = time.monotonic() - grown < min(_GROWING, most)
+            falling = before is None or rate < before * (1 - _SETTLED)
+            if not growing and (not falling or passed > most):
                 return
             before = rate
 

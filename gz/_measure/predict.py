@@ -5,11 +5,14 @@
 Sampling and copying are tried, the disk is measured, and misses are found by letting a stream of batches run
 through a model of the row cache (`sieve`). A loader samples one batch while it waits for the rows of another,
 hence the larger; copying and sampling both take all processors, hence the sum. Where memory has no room for
-batches made ahead, one thing is done after the other.
+batches made ahead, one thing is done after the other. Times are means: on a busy machine, what others take of
+the processors while this is tried, they will take of the training, too. A few reads take as long as one does:
+whatever is read costs the latency of a read besides.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -29,6 +32,8 @@ from gz.feature import FeatureStore
 
 _MOST_BATCHES = 192
 _LEAST_BATCHES = 6
+_FILLING = 4  # times as long it may take, while the cache of the model is only filling
+_WARM_BATCHES = 96  # until it counts as filled
 _ENTRY = 36  # bytes that the cache needs to find a row
 _SMALL_ROW = 128  # below it a column is read by the page, into the page cache
 _PAGE, _EXTENT, _GAP = 4096, 65536, 4096  # as in csrc/read/extents
@@ -72,22 +77,28 @@ class Speeds:
     copy: dict[str, float]  # seconds to gather a batch's rows of each column, if they lie in memory
     reads: float  # random reads/s of a page
     large_reads: float  # of 64 KiB
+    latency: float = 0.0  # seconds of one read when nothing else is asked for
 
     @classmethod
     def measured(cls, work: Workload, stream: Stream, reads: dict[str, Any]) -> Speeds:
         copy = {f: copy_seconds(c, round(stream.rows(f))) for f, c in work.columns.items()}
-        return cls(_engine.num_threads(), copy, disk.best(reads), disk.best(reads, disk.LARGE))
+        alone = [r["latency"] or 0.0 for r in reads["reads"] if r["in_flight"] == 1]
+        rates = disk.best(reads), disk.best(reads, disk.LARGE)
+        return cls(_engine.num_threads(), copy, *rates, alone[0] if alone else 1 / rates[0])
 
 
 def try_out(work: Workload, seconds: float) -> Stream:
-    """Samples batches for so long; the first ones bring in what was not in memory."""
+    """Samples batches for so long, or longer while they are few; the first ones bring in what was not in
+    memory."""
     parts: dict[str, Asked] = defaultdict(lambda: Asked(Followed(_MOST_BATCHES)))
     times: list[float] = []
     nodes: list[int] = []
     edges: list[int] = []
     start = time.monotonic()
     while len(times) < _MOST_BATCHES:
-        if len(times) >= _LEAST_BATCHES and time.monotonic() - start > seconds:
+        passed = time.monotonic() - start
+        most = seconds if len(times) >= _WARM_BATCHES else _FILLING * seconds
+        if len(times) >= _LEAST_BATCHES and passed > most:
             break
         begun = time.perf_counter()
         sample = work.sample(len(times))
@@ -98,9 +109,7 @@ def try_out(work: Workload, seconds: float) -> Stream:
         for part in work.parts(sample):
             _note(parts[part.file], work, part)
     late = times[len(times) // 2 :]
-    return Stream(
-        len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.median(late)), dict(parts)
-    )
+    return Stream(len(times), float(np.mean(nodes)), float(np.mean(edges)), float(np.mean(late)), dict(parts))
 
 
 def _note(asked: Asked, work: Workload, part: FilePart) -> None:
@@ -126,11 +135,11 @@ def copy_seconds(column: FeatureStore, rows: int) -> float:
             left -= got
     ids = np.random.default_rng(0).integers(0, known, max(1, rows))
     times = []
-    for _ in range(5):
+    for _ in range(9):
         begun = time.perf_counter()
         column.gather(ids)
         times.append(time.perf_counter() - begun)
-    return float(np.median(times[1:]))
+    return float(np.mean(times[1:]))
 
 
 # ---- who gets the memory ----
@@ -210,7 +219,9 @@ def predict(work: Workload, stream: Stream, speeds: Speeds, room: Room) -> Predi
     seconds = {
         "sample": stream.sample_seconds,
         "copy": sum(speeds.copy.values()) + total["handling"] / speeds.threads + _join_seconds(stream),
-        "read": total["small"] / speeds.reads + total["large"] / speeds.large_reads,
+        "read": total["small"] / speeds.reads
+        + total["large"] / speeds.large_reads
+        + sum(_at_all(f.small + f.large) for f in files) * speeds.latency,
     }
     together = max if room.ahead else sum
     whole = seconds["copy"] + together((seconds["sample"], seconds["read"]))
@@ -223,6 +234,11 @@ def predict(work: Workload, stream: Stream, speeds: Speeds, room: Room) -> Predi
     return Prediction(
         room.cache, verdict, total["rows"], total["misses"], reads, total["bytes_read"], seconds, 1 / whole
     )
+
+
+def _at_all(reads: float) -> float:
+    """How likely it is that a batch reads, where it does so many times on average."""
+    return 1.0 - math.exp(-reads)
 
 
 def _join_seconds(stream: Stream) -> float:

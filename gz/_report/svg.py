@@ -173,12 +173,18 @@ class _Frame:
         return _text(middle, self.bottom + 36, x_name, "axis", "middle") + f"{turned}{escape(y_name)}</text>"
 
     def line(self, points: Sequence[tuple[float, float | None]], number: int) -> str:
-        path, pen_down = [], False
-        for x, y in points:
-            if y is not None:
-                path.append(f"{'L' if pen_down else 'M'}{self.x(x):.1f} {self.y(y):.1f}")
-            pen_down = y is not None
-        return f'<path class="line s{number % 4}" d="{" ".join(path)}"/>' if path else ""
+        """Through the points; one without a neighbour, of which no line can be drawn, is a dot."""
+        path, dots, known = [], [], [False, *(y is not None for _, y in points), False]
+        for i, (x, y) in enumerate(points):
+            if y is None:
+                continue
+            at = f"{self.x(x):.1f}", f"{self.y(y):.1f}"
+            if known[i] or known[i + 2]:
+                path.append(f"{'L' if known[i] else 'M'}{at[0]} {at[1]}")
+            else:
+                dots.append(f'<circle class="f{number % 4}" cx="{at[0]}" cy="{at[1]}" r="3"/>')
+        drawn = f'<path class="line s{number % 4}" d="{" ".join(path)}"/>' if path else ""
+        return drawn + "".join(dots)
 
     def level(self, name: str, value: float) -> str:
         y = self.y(value)

@@ -106,7 +106,12 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="add the reverse of every edge that has none; between two node types, a type rev_...",
     )
-    add("--directions", choices=["in", "out", "both"], default="in", help="both: also group edges by source")
+    add(
+        "--directions",
+        choices=["in", "out", "both"],
+        default="in",
+        help="group edges by destination (in), by source (out), or both ways",
+    )
     add("--keep-edge-ids", action="store_true", default=None, help="keep original edge ids")
     add("--self-loops", choices=["keep", "remove", "add"], default="keep")
     add("--coalesce", action="store_true", help="of edges with the same ends keep the first")

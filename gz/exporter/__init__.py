@@ -7,9 +7,9 @@ OUT/edges/A__R__B.parquet   src, dst and the columns of an edge type; or OUT/edg
 OUT/splits/SPLIT/NAME/      what a link-prediction split holds, always as .npy
 
 Edges come in the order they were ingested in where the store can tell (original edge ids are kept, and no
-edge was added or dropped), else as they are stored: by destination. In Parquet, nodes with mapped ids go by
-their original ids, codes are the text they stand for, and times have their type; .npy has the numbers, and
-the spec says what they mean.
+edge was added or dropped), else as they are stored: by destination, or by source where only that is. In
+Parquet, nodes with mapped ids go by their original ids, codes are the text they stand for, and times have
+their type; .npy has the numbers, and the spec says what they mean.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class _Exporter:
     # ---- edges ----
 
     def _edges(self, t: EdgeType) -> list[str]:
-        graph, entry = self.store.graph(t), self.store.manifest.edge(t)
+        graph, entry = self.store._ordering(t), self.store.manifest.edge(t)
         edges = _Edges(
             graph, {name: self.store.edge_feature(name, t) for name in entry.columns}, entry.columns
         )
@@ -207,7 +207,7 @@ class _Exporter:
         lines.append(f"neighbor_order = {_toml('id' if graph.sorted else 'input')}")
         lines.append(f"keep_edge_ids = {_toml(graph.edge_ids is not None)}")
         if entry.out_file is not None:
-            lines.append('directions = "both"')
+            lines.append(f"directions = {_toml('both' if entry.in_file else 'out')}")
         if edges.weight is not None:
             lines.append(f"weight = {_toml(edges.weight)}")
         return lines
@@ -305,12 +305,14 @@ class _Edges:
             last = int(np.searchsorted(g.indptr, b, "left"))
             counts = np.diff(np.clip(g.indptr[first : last + 1], a, b)).astype(np.int64)
             near = g.indices[a:b].astype(np.int64)
-            out: dict[str, Any] = {self.ends[0]: self._below(near, g.num_src, a, "neighbour")}
+            own, other = self.ends if g.direction == "out" else self.ends[::-1]
+            limit = g.num_dst if g.direction == "out" else g.num_src
+            out: dict[str, Any] = {other: self._below(near, limit, a, "neighbour")}
             if self._own_weight is not None and g.weights is not None:
                 out[self._own_weight] = g.weights[a:b].copy()
         if self._id_name is not None:
             out[self._id_name] = self._ids(a, b)
-        out[self.ends[1]] = np.repeat(np.arange(first, last), counts)
+        out[own] = np.repeat(np.arange(first, last), counts)
         return out | {name: c.gather(np.arange(a, b)) for name, c in self._columns.items()}
 
     def _ids(self, a: int, b: int) -> NDArray[np.int64]:

@@ -43,11 +43,14 @@ class Block:
 
 class Whole:
     """Args:
-    ntypes, etypes: the store's types in the order DGL has them.
+    ntypes, etypes: the store's types in the order DGL has them. Edges into nodes must be stored: a part has
+        those into its own.
     """
 
     def __init__(self, store: Store, ntypes: list[str], etypes: list[EdgeType]):
         self.store, self.ntypes, self.etypes = store, ntypes, etypes
+        for t in etypes:
+            store.graph(t)  # says what is missing
         counts = [store.num_nodes(t) for t in ntypes]
         self.offsets: Ids = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.num_nodes = int(self.offsets[-1])

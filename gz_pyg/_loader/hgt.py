@@ -15,8 +15,9 @@ from gz_pyg._source.resolve import as_source
 class HGTLoader(NodeLoader, PyGHGTLoader):
     """``torch_geometric.loader.HGTLoader`` on a store, or on any ``HeteroData`` without torch-sparse.
 
-    Takes the same arguments, with the same defaults. Each hop draws ``num_samples`` nodes of every type, more
-    likely those with many edges to what is sampled already; a batch holds all edges among its nodes.
+    Takes the same arguments, with the same defaults (``kwargs``: of ``torch.utils.data.DataLoader``).
+    Each hop draws ``num_samples`` nodes of every type, more likely those with many edges to what is sampled
+    already; a batch holds all edges among its nodes.
 
     Args:
         data: also the path of a store, what ``gz_pyg.load`` returns, or any ``(FeatureStore, GraphStore)``.

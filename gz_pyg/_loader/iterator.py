@@ -212,7 +212,7 @@ class Prefetching:
         return other
 
     def filter_fn(self, out: Any) -> Any:
-        """Joins a sample with its features."""
+        """As PyG's: joins the sample ``out`` with its features."""
         if self.transform_sampler_output:
             out = self.transform_sampler_output(out)
         data = self._joined(out)  # type: ignore[attr-defined]

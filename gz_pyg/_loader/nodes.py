@@ -23,7 +23,8 @@ from gz_pyg._source.resolve import as_source
 class NodeLoader(Watched, Prefetching, PyGNodeLoader):
     """``torch_geometric.loader.NodeLoader`` on a store, or on any PyG data.
 
-    Takes the same arguments, with the same defaults, and returns the same mini-batches. Besides:
+    Takes the same arguments, with the same defaults (``kwargs`` are those of ``torch.utils.data.DataLoader``:
+    ``batch_size``, ``shuffle``, ``num_workers``, ...), and returns the same mini-batches. Besides:
 
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.

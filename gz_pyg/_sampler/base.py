@@ -67,18 +67,22 @@ class EngineSampler(BaseSampler):
 
     @property
     def is_hetero(self) -> bool:
+        """Whether there are several types."""
         return self._source.is_hetero
 
     @property
     def node_types(self) -> list[NodeKey]:
+        """Their names; ``[None]`` where there is one without."""
         return self._types
 
     @property
     def edge_types(self) -> list[EdgeKey]:
+        """Their names; ``[None]`` where there is one without."""
         return list(self._source.edges)
 
     @property
     def num_nodes(self) -> Any:
+        """Nodes; by type where there are several."""
         return self._source.num_nodes if self.is_hetero else self._source.num_nodes[None]
 
     @property

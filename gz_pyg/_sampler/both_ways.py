@@ -24,7 +24,9 @@ class BidirectionalNeighborSampler(NeighborSampler):
     directions; PyG's class numbers them by two different orders. It also does what that one refuses:
     several types, times, negatives, fanouts by edge type.
 
-    Args: those of ``NeighborSampler``, but for ``sample_direction``. A store needs ``directions="both"``.
+    Args:
+        data: as in ``NeighborSampler``, and so is all that follows but ``sample_direction``, to
+            ``directed``. A store needs ``directions="both"``.
     """
 
     def __init__(
@@ -64,10 +66,12 @@ class BidirectionalNeighborSampler(NeighborSampler):
 
     @property
     def edge_permutation(self) -> Any:
+        """None: edges have their own numbers here."""
         return dict.fromkeys(self._source.edges) if self.is_hetero else None
 
     @property
     def stored_edge_types(self) -> list[EdgeKey]:
+        """None of them: ``SamplerOutput.edge`` are numbers, and no rows."""
         return []
 
     def _named(self, t: EdgeKey, rows: Tensor) -> Tensor:

@@ -64,9 +64,11 @@ class HGTSampler(EngineSampler):
 
     @property
     def num_hops(self) -> int:
+        """Hops of a sample."""
         return len(self._per_type[0]) if self._per_type else 0
 
     def sample_from_nodes(self, inputs: NodeSamplerInput, **kwargs: Any) -> HeteroSamplerOutput:
+        """As PyG's: the sample of the nodes in ``inputs``."""
         self._look()
         share_threads()
         inputs = NodeSamplerInput.cast(inputs)
@@ -91,6 +93,7 @@ class HGTSampler(EngineSampler):
     def sample_from_edges(
         self, index: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
     ) -> HeteroSamplerOutput:
+        """As PyG's: refused."""
         raise NotImplementedError("HGT sampling starts from nodes; LinkNeighborLoader starts from edges")
 
     def _engine_types(self) -> list[adapter.SampleEdgeType]:

@@ -270,8 +270,7 @@ def _edges_of(
                 f"{what}: the edges of {stored.store.path} are among {found[0]} sources and {found[1]} "
                 f"destinations, but the graph has {size[0]} and {size[1]}"
             )
-        in_graph = stored.graph if stored.store.manifest.edge(stored.type).in_file is not None else None
-        return StoreEdges(stored.store.graph(stored.type, "out" if wanted.backward else "in"), in_graph)
+        return StoreEdges(stored.store.graph(stored.type, "out" if wanted.backward else "in"), stored.graph)
     if stored is None:
         edge_index = torch.empty(2, 0, dtype=torch.int64)
         return ArrayEdges.from_edge_index(edge_index, size, wanted.backward, False, what)

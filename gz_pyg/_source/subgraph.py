@@ -89,11 +89,13 @@ def _edges_among(
         )
         return ends, mask.nonzero().view(-1)
     graph = edges.graph
+    out = graph.direction == "out"
+    owners, others = (src, dst) if out else (dst, src)
     found = adapter.induced_edges(
-        adapter.topology(graph), adapter.host_ids(dst), adapter.host_ids(src), None, None
+        adapter.topology(graph), adapter.host_ids(owners), adapter.host_ids(others), None, None
     )
     numbers = torch.from_numpy(found.rows)
     numbers = EdgeIds(graph)[numbers] if by_id(graph) else numbers
     order = numbers.argsort()
-    ends = torch.stack([torch.from_numpy(found.neighbour)[order], torch.from_numpy(found.frontier)[order]])
-    return ends, numbers[order]
+    ends = [torch.from_numpy(found.neighbour)[order], torch.from_numpy(found.frontier)[order]]
+    return torch.stack(ends[::-1] if out else ends), numbers[order]

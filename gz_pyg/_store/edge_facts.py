@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import gz
 from gz.adapter import PageGuard, lookup
-from gz_pyg._edges import by_id
+from gz_pyg._edges import by_id, num_other
 from gz_pyg._store.stored import StoredColumn, StoredEdgeIndex
 
 _EDGES = 1 << 20  # looked at at once
@@ -34,6 +34,11 @@ def has_self_loops(edges: StoredEdgeIndex) -> bool:
 def has_isolated_nodes(edges: StoredEdgeIndex, bipartite: bool) -> bool:
     """Nodes without an edge to or from another node; in a bipartite type, destinations without an edge."""
     graph = edges.graph
+    if bipartite and graph.direction == "out":
+        seen = np.zeros(graph.num_dst, bool)
+        for _, dst in pieces(edges):
+            seen[dst] = True
+        return not bool(seen.all())
     if bipartite:
         return any(bool((np.diff(part) == 0).any()) for part in _pointers(graph))
     return not all_connected(graph.num_nodes, pieces(edges))
@@ -131,8 +136,9 @@ def _pieces(graph: gz.Graph) -> Iterator[tuple[int, Ids, Ids]]:
             end_node = int(np.searchsorted(pointer, begin + _EDGES, side="right")) - 1
             end_node = min(max(end_node, node + 1), graph.num_nodes, node + _EDGES)
             bounds = np.asarray(pointer[node : end_node + 1], np.int64)
-            src = np.asarray(graph.indices[begin : int(bounds[-1])]).astype(np.int64)
-        yield begin, src, np.repeat(np.arange(node, end_node), np.diff(bounds))
+            others = np.asarray(graph.indices[begin : int(bounds[-1])]).astype(np.int64)
+        owners = np.repeat(np.arange(node, end_node), np.diff(bounds))
+        yield begin, *((owners, others) if graph.direction == "out" else (others, owners))
         node = end_node
 
 
@@ -153,10 +159,10 @@ def _in_order(graph: gz.Graph) -> Iterator[tuple[Ids, Ids]]:
     for begin in range(0, graph.num_edges, _EDGES):
         with PageGuard():
             rows = np.asarray(positions[begin : begin + _EDGES]).astype(np.int64)
-        src = lookup(graph.indices, rows, graph.num_src, graph.path)
+        others = lookup(graph.indices, rows, num_other(graph), graph.path)
         with PageGuard():
-            dst = np.searchsorted(graph.indptr, rows, side="right") - 1
-        yield src, dst
+            owners = np.searchsorted(graph.indptr, rows, side="right") - 1
+        yield (owners, others) if graph.direction == "out" else (others, owners)
 
 
 def _ranks(graph: gz.Graph, begin: int, src: Ids, dst: Ids) -> NDArray[np.uint64]:

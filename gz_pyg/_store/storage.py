@@ -162,8 +162,7 @@ class StoredEdges(StoredPart):
         if not isinstance(edges, StoredEdgeIndex) or edges.version or {"adj", "adj_t"} & {*self._mapping}:
             return None
         counts = (edges.store.num_nodes(edges.type[0]), edges.store.num_nodes(edges.type[2]))
-        in_file = edges.store.manifest.edge(edges.type).in_file is not None
-        return edges if in_file and self.size() == counts else None  # type: ignore[attr-defined]
+        return edges if self.size() == counts else None  # type: ignore[attr-defined]
 
     def has_self_loops(self) -> bool:
         edges = None if self.is_bipartite() else self.stored_edges()  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import gz
-from gz.adapter import Mapped, in_place
+from gz.adapter import Mapped, in_place, ordering
 from gz_pyg._edges import by_id, edge_ends, edge_rows
 from gz_pyg._store.changes import changed
 from gz_pyg._store.lazy import LazyTensor
@@ -219,7 +219,7 @@ class StoredEdgeColumn(StoredColumn):
 
     @property
     def graph(self) -> gz.Graph:
-        return self._store.graph(self._t)
+        return ordering(self._store, self._t)
 
     @property
     def _is_mapped(self) -> bool:
@@ -261,7 +261,7 @@ class StoredEdgeIndex(Stored):
 
     @property
     def graph(self) -> gz.Graph:
-        return self._store.graph(self._t)
+        return ordering(self._store, self._t)
 
     @property
     def num_edges(self) -> int:

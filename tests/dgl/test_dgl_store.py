@@ -257,6 +257,14 @@ def test_a_store_with_in_edges_only(tmp_path):
         small.sample_neighbors(torch.tensor([3]), 2, edge_dir="out")
 
 
+def test_a_store_with_out_edges_only_says_what_is_missing(tmp_path):
+    gz.ingest(tmp_path / "s", edges=([0, 1], [1, 2]), directions="out")
+    for call in (gz_dgl.load, lambda s: gz_dgl.partition(s, tmp_path / "parts", 2)):
+        with pytest.raises(ValueError, match="not stored in direction 'in'.*--directions both"):
+            call(tmp_path / "s")
+    assert not list(tmp_path.glob("parts*"))
+
+
 def test_a_store_without_edge_ids_numbers_edges_by_position(tmp_path):
     src, dst = np.random.default_rng(0).integers(0, 50, (2, 300))
     gz.ingest(tmp_path / "s", edges=(src, dst), num_nodes=50, directions="both")

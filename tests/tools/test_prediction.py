@@ -7,6 +7,7 @@ import pytest
 
 import gz
 from gz import _engine
+from gz._base.memory_plan import Share
 from gz._measure import predict
 from gz._measure.advice import advise
 from gz._measure.demo_graph import DemoGraph
@@ -65,6 +66,40 @@ def test_a_part_of_the_ids_misses_as_all_do():
             hits, asked = hits + found, asked + len(ids)
     assert followed.miss_rate(5000) == pytest.approx(1 - hits / asked, abs=0.06)
     assert followed.miss_rate(0) == 1.0
+
+
+@pytest.mark.parametrize("cache", [1_200_000, 4_000_000])
+def test_the_misses_foretold_are_those_that_the_engine_counts(cache, tmp_path):
+    """Of batches with a skew, from a column that is not in memory, through a cache of some of its rows."""
+    path, row_bytes = tmp_path / "x.gd", 512
+    writer = _engine.ColumnWriter(str(path), "float32", [128])
+    writer.append(np.zeros(20_000 * row_bytes, np.uint8))
+    writer.finish()
+    column = gz.FeatureStore(path, cache, _share=Share(cache=cache))
+    rng = np.random.default_rng(0)
+    foretold, batches, counted = Followed(40), 40, []
+    for _ in range(batches):
+        ids = rng.permutation(np.unique((rng.random(2500) ** 4 * 20_000).astype(np.int64)))
+        foretold.add(ids)
+        storage.forget(str(path))
+        column.gather(ids)
+        counted.append((column.stats(), len(ids)))
+    late = batches - batches // 3  # as the model counts
+    then, now = counted[late - 1][0], counted[-1][0]
+    if now["mapped"] - then["mapped"] > 0 or now["cache_bytes"] < 0.8 * cache:
+        pytest.skip("the filesystem keeps files in memory, or the machine has no room for a cache")
+    missed = (now["misses"] - then["misses"]) / sum(n for _, n in counted[late:])
+    assert 0.02 < missed < 0.9
+    assert foretold.miss_rate(cache // (row_bytes + predict._ENTRY)) == pytest.approx(missed, rel=0.15)
+
+
+def test_a_few_reads_take_as_long_as_one(work, stream):
+    """Where nearly all is found, what is left still waits for the disk."""
+    free = 24 * 10**6
+    quick, slow = (predicted(work, stream, free, cache=0, latency=s) for s in (0.0, 0.5))
+    assert slow.seconds["read"] == pytest.approx(quick.seconds["read"] + 0.5, rel=0.01)
+    fits = predicted(work, stream, 20 * GB, latency=0.5)
+    assert fits.seconds["read"] == 0
 
 
 @pytest.fixture(scope="module")

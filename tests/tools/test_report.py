@@ -143,11 +143,15 @@ def test_ticks_are_round_and_reach_the_largest():
 
 def test_lines_keep_gaps_and_a_picture_stands_alone():
     drawn = lines(
-        [Series("a & b", [(0, 1.0), (1, None), (2, 3.0)], "killed"), Series("c", [], "never")],
+        [
+            Series("a & b", [(0, 1.0), (1, 2.0), (2, None), (3, 3.0), (4, 3.0)], "killed"),
+            Series("c", [], "never"),
+        ],
         BATCH_RATE, what="rate", level=Level("limit", 4.0),
     )  # fmt: skip
     path = next(e for e in ElementTree.fromstring(drawn).iter() if e.tag == "path")
-    assert path.get("d").count("M") == 2
+    assert path.get("d").count("M") == path.get("d").count("L") == 2
+    assert not [e for e in ElementTree.fromstring(drawn).iter() if e.get("r") == "3"]
     whole = standalone(drawn)
     assert ElementTree.fromstring(whole).tag == "{http://www.w3.org/2000/svg}svg"
     assert "prefers-color-scheme:dark" in whole
@@ -158,6 +162,13 @@ def test_lines_keep_gaps_and_a_picture_stands_alone():
         )
         == []
     )
+
+
+def test_a_point_without_neighbours_is_a_dot():
+    drawn = lines([Series("a", [(0, None), (1, 2.0), (2, None), (3, 1.0)])], BATCH_RATE, what="rate")
+    found = list(ElementTree.fromstring(drawn).iter())
+    assert not [e for e in found if e.tag == "path"]
+    assert len([e for e in found if e.get("r") == "3"]) == 2
 
 
 def test_the_command_makes_the_page(tmp_path, capsys):

@@ -66,7 +66,7 @@ class PhaseKeys:
         for e, told in zip(plan.edges, every, strict=True):
             ends = [names[e.type[0]], names[e.type[2]]] if plan.mapped else []
             key = self._hash(["edges", plan.ids, told, ends, mapped, *_said(self._asked(e))])
-            self._keys |= {edge_phase(e.type, d): key for d in ("in", "out")}
+            self._keys |= {edge_phase(e.type, d): key for d in ("in", "out", "out only")}
         self._keys[COUNTS] = self._hash(["counts", every])
         self._keys[IDS] = self._hash(["ids", plan.ids, names, [] if plan.closed else every])
 

@@ -89,7 +89,8 @@ def _edges(edges: EdgeInput, mapped: bool, counts: dict[str, int | None], memory
     node_id, edge_id = 4 if max(src, dst) < 1 << 32 else 8, 4 if stored < 1 << 32 else 8
     weight = 12 if e.weight is not None else 0  # the weight and its alias entry
     need.columns += stored * sum(c.row_bytes for c in edges.columns)
-    need.topology += 8 * (dst + 1) + stored * (node_id + weight)
+    grouped = src if e.directions == "out" else dst
+    need.topology += 8 * (grouped + 1) + stored * (node_id + weight)
     if edges.keep_ids:
         need.topology += edge_id * (stored + rows)
     record = 3 + node_id + (8 if edges.keep_ids else 0) + payload
@@ -99,7 +100,7 @@ def _edges(edges: EdgeInput, mapped: bool, counts: dict[str, int | None], memory
     plain = not (e.undirected or e.coalesce or e.self_loops != "keep")
     if not plain:  # sections wait in files of their own until their sizes are known
         temporary += stored * ((edge_id if edges.keep_ids else 0) + (4 if weight else 0))
-    if e.directions != "in":
+    if e.directions == "both":
         need.topology += 8 * (src + 1) + stored * (node_id + edge_id + weight)
         turned = _spilled(stored * (3 + node_id + 8 + (4 if weight else 0)), memory * _HELD)
         temporary = max(temporary, turned)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gz import manifest
-from gz._base.deprecated import deprecated
+from gz._base.deprecated import deprecated, out_was_both
 from gz._base.files import FileNames
 from gz._engine import InputError
 from gz._ingest.plan.spec_types import EDGE, NODE, SPEC, check_types
@@ -62,7 +62,7 @@ class EdgeSpec:
     coalesce: bool = False
     neighbor_order: str = "id"
     keep_edge_ids: bool | None = None
-    directions: str = "in"
+    directions: str = "in"  # topologies to store: by destination; by source ("out"); "both"
     delimiter: str | None = None
     header: bool | None = None
     on_bad_line: str = "error"
@@ -105,6 +105,8 @@ class EdgeSpec:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r}: choose one of {', '.join(map(repr, allowed))}"
                 )
+        if self.directions == "out":
+            out_was_both()
         if self.type[0] != self.type[2] and self.self_loops == "add":
             raise ValueError(f"edge type {self.type}: self_loops='add' needs the same node type at both ends")
         if self.ends is not None and (isinstance(self.ends, str) or len(self.ends) != 2):

@@ -83,7 +83,13 @@ class EdgeJob:
         self.builder: Any = None
         self.entry = manifest.EdgeEntry(source.spec.type, 0)
 
-    def make_builder(self, expected_nodes: int) -> None:
+    @property
+    def _out_only(self) -> bool:
+        """Whether edges are grouped by source only: the builder's nodes are then the sources."""
+        return self.spec.directions == "out"
+
+    def make_builder(self, num_src: int, num_dst: int) -> None:
+        """For as many nodes at the two ends; 0 where nobody knows."""
         s = self.spec
         weight_field = self.source.weight_field
         loop = np.zeros(1, self.record)
@@ -91,6 +97,7 @@ class EdgeJob:
             loop[s.weight] = loop[weight_field] = 1
         self.builder = _engine.Builder(
             str(self._tmp),
+            out=self._out_only,
             payload=self.record.itemsize,
             keep_ids=self.source.keep_ids,
             positions=self.source.keep_ids,
@@ -101,8 +108,13 @@ class EdgeJob:
             loop_payload=loop.tobytes(),
             weight_offset=None if weight_field is None else self.source.offset(weight_field),
             memory=self.memory,
-            expected_nodes=expected_nodes,
+            expected_nodes=num_src if self._out_only else num_dst,
         )
+
+    def seen(self) -> tuple[int, int]:
+        """One more than the largest source and the largest destination so far."""
+        of_nodes, of_others = self.builder.nodes_seen, self.builder.others_seen
+        return (of_nodes, of_others) if self._out_only else (of_others, of_nodes)
 
     # --- input
 
@@ -224,8 +236,8 @@ class EdgeJob:
         self.entry = manifest.EdgeEntry(
             s.type,
             0,
-            in_file,
-            out_file if s.directions != "in" else None,
+            None if s.directions == "out" else in_file,
+            None if s.directions == "in" else out_file,
             "original" if self.source.keep_ids else "position",
         )
         for c in self.columns:
@@ -234,12 +246,12 @@ class EdgeJob:
     def restore(self, journal: Journal, nodes: list[int | None] | None = None) -> bool:
         """True when an earlier ingest has finished the topology and the columns, for as many `nodes` at its
         ends."""
-        done = journal.result(self._phase("in"), self._files())
+        done = journal.result(self._phase(), self._files())
         if done is not None and nodes is not None and done["nodes"] != nodes:
             done = None
         if done is None:
-            for direction in ("in", "out"):
-                journal.forget(self._phase(direction))
+            journal.forget(self._phase())
+            journal.forget(self._turned())
             return False
         self.entry.num_edges = done["edges"]
         self.table.skipped, self.table.first_skipped = done["skipped"], done["first_skipped"]
@@ -250,24 +262,29 @@ class EdgeJob:
         for column, of in names.items():
             self.entry.columns[column].names = of
 
-    def _phase(self, direction: str) -> str:
-        return edge_phase(self.spec.type, direction)
+    def _phase(self) -> str:
+        return edge_phase(self.spec.type, "out only" if self._out_only else "in")
+
+    def _turned(self) -> str:
+        """The phase that groups by source what is stored grouped by destination."""
+        return edge_phase(self.spec.type, "out")
 
     def _files(self) -> list[str]:
-        """What the phase "in" makes."""
-        return [str(self.entry.in_file), *(str(c.file) for c in self.entry.columns.values())]
+        """What the first phase makes: the topology whose order the columns have, and these."""
+        first = self.entry.in_file or self.entry.out_file
+        return [str(first), *(str(c.file) for c in self.entry.columns.values())]
 
     def build(
         self, root: Path, num_src: int, num_dst: int, progress: Progress, journal: Journal
     ) -> manifest.EdgeEntry:
         entry = self.entry
-        assert entry.in_file is not None
         if self.builder is not None:
             columns = []
             for c in self.columns:
                 file = root / str(entry.columns[c.name].file)
                 columns.append(c.of_edges(file, self.source.offset(c.name)))
-            self.builder.begin(str(root / entry.in_file), num_dst, num_src, columns)
+            nodes, others = (num_src, num_dst) if self._out_only else (num_dst, num_src)
+            self.builder.begin(str(root / self._files()[0]), nodes, others, columns)
             run(self.builder, progress, "sorting edges")
             entry.num_edges = self.builder.num_edges
             self.builder = None
@@ -281,10 +298,12 @@ class EdgeJob:
                 "first_skipped": self.table.first_skipped,
                 "names": codes,
             }
-            journal.finish(self._phase("in"), self._files(), result)
-        if entry.out_file is not None and journal.result(self._phase("out"), [entry.out_file]) is None:
+            journal.finish(self._phase(), self._files(), result)
+        if entry.in_file is None or entry.out_file is None:
+            return entry
+        if journal.result(self._turned(), [entry.out_file]) is None:
             self._build_out(root, entry.in_file, entry.out_file, num_src, num_dst, progress)
-            journal.finish(self._phase("out"), [entry.out_file], {})
+            journal.finish(self._turned(), [entry.out_file], {})
         return entry
 
     def _build_out(

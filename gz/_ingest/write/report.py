@@ -8,7 +8,16 @@ from typing import Any
 
 @dataclass
 class IngestReport:
-    """Printable, and usable as the path of the store."""
+    """What an ingest did. Prints as a summary, and can be used as the path of the store.
+
+    Attributes:
+        path: the store.
+        num_nodes, num_edges: by type.
+        skipped_lines, first_skipped: lines left out by ``on_bad_line="skip"``: how many, and the first.
+        seconds: that it took.
+        notes: what the caller should know, as text.
+        plan: how the inputs were read; ``store.json`` has it too.
+    """
 
     path: str
     num_nodes: dict[str, int]
@@ -17,7 +26,7 @@ class IngestReport:
     first_skipped: str = ""
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
-    plan: dict[str, Any] = field(default_factory=dict)  # how the inputs were read; store.json has it too
+    plan: dict[str, Any] = field(default_factory=dict)
 
     def __fspath__(self) -> str:
         return self.path
@@ -35,6 +44,7 @@ class IngestReport:
         return dict(vars(self)) | {"num_edges": edges}
 
     def as_dict(self) -> dict[str, Any]:
+        """Counts over all types."""
         return {
             "num_nodes": sum(self.num_nodes.values()),
             "num_edges": sum(self.num_edges.values()),

@@ -218,7 +218,7 @@ class StoreWriter:
 
     def _read(self, job: EdgeJob) -> None:
         src, _, dst = job.spec.type
-        job.make_builder(self.counts[dst] or 0)
+        job.make_builder(self.counts[src] or 0, self.counts[dst] or 0)
         try:
             job.read((self.counts[src], self.counts[dst]), self.progress)
         except InputError as e:
@@ -254,8 +254,8 @@ class StoreWriter:
         seen: dict[str, int] = {}
         for job in jobs:
             src, _, dst = job.spec.type
-            seen[dst] = max(seen.get(dst, 0), job.builder.nodes_seen)
-            seen[src] = max(seen.get(src, 0), job.builder.others_seen)
+            for end, n in zip((src, dst), job.seen(), strict=True):
+                seen[end] = max(seen.get(end, 0), n)
         for name, n in seen.items():
             if self.counts[name] is None:
                 ends = sum(j.builder.num_input_edges for j in jobs for t in j.spec.type[::2] if t == name)
@@ -297,7 +297,7 @@ class StoreWriter:
             self.entries[name].id_map = entry
 
     def _add_mapped(self, job: EdgeJob, mapper: KeyMapper, spool: Spool) -> None:
-        job.make_builder(self._count(job.spec.type[2]))
+        job.make_builder(self._count(job.spec.type[0]), self._count(job.spec.type[2]))
         self.progress.phase("adding edges")
         for a, b, payload in mapper.edges(job, spool):
             job.builder.add(a, b, payload)

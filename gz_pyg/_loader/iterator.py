@@ -47,6 +47,7 @@ from gz_pyg._source.resolve import as_source
 from gz_pyg.sampler import NeighborSampler
 
 DEFAULT_PREFETCH = 2
+_MOST_PREFETCH = 1024  # whatever is asked for: each has its place in the line, made or not
 
 _grad, _inference = torch.is_grad_enabled, torch.is_inference_mode_enabled
 _profiler: Any = torch.autograd.profiler
@@ -75,14 +76,14 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         self._epoch = Epoch(loader, self._dataset_fetcher, int(self._base_seed))
         if not self._epoch.whole:
             self._sampler_iter = index_batches(self._index_sampler)
-        self._ahead = ahead
+        self._ahead = min(ahead, _MOST_PREFETCH)
         self._number = 0
         self._waiting: deque[Task] = deque()
         self._done: list[Work] = []  # how batches that were taken were made
         self._pipeline: Pipeline | None = None
         if ahead:
-            self._memory = BatchesAhead(ahead, loader.__dict__.setdefault("_batch_sizes", BatchSizes()))
-            self._indices = Indices(self._sampler_iter, ahead + 1)
+            self._memory = BatchesAhead(self._ahead, loader.__dict__.setdefault("_batch_sizes", BatchSizes()))
+            self._indices = Indices(self._sampler_iter, self._ahead + 1)
             self._put_off: list[Work] = []  # for want of room, since this was last looked at
             self._draws_here = not draws_once(self._index_sampler)
             stages = [Stage(step, self._memory) for step in self._epoch.stages()]

@@ -372,3 +372,11 @@ def test_a_changed_graph_in_memory_is_not_mistaken_for_an_error(homogeneous):
                 assert torch.equal(batch.z, data.z[batch.n_id])
                 del data.z
         assert "z" not in data
+
+
+def test_more_batches_ahead_than_anyone_could_hold(homogeneous):
+    want = list(gz_pyg.NeighborLoader(homogeneous, [3], batch_size=5, prefetch=0))
+    iterator = iter(gz_pyg.NeighborLoader(homogeneous, [3], batch_size=5, prefetch=2**60))
+    first = next(iterator)
+    assert len(iterator._waiting) <= 1024
+    assert len([first, *iterator]) == len(want)

@@ -110,7 +110,8 @@ def test_a_member_that_reaches_past_the_end(tmp_path):
     for k in (0, 4):  # both sizes in the directory
         raw[at + k : at + k + 4] = (1 << 24).to_bytes(4, "little")
     path.write_bytes(raw)
-    with pytest.raises(gz.InputError, match="reaches past the end of the file: truncated"):
+    # Newer patch releases of Python see it themselves.
+    with pytest.raises(gz.InputError, match="reaches past the end of the file: truncated|Overlapped entries"):
         open_array(str(path), Files(), "a")
 
 

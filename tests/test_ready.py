@@ -51,9 +51,8 @@ def test_code_and_modules_run_too(tmp_path):
         ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
         ("import os; os.kill(os.getpid(), 9)", -signal.SIGKILL, ""),
         ("import atexit, sys; atexit.register(sys.stderr.write, 'at the end')", 0, "at the end"),
-        ("import sys\nclass A:\n  def __del__(self, say=sys.stderr.write): say('gone')\na = A()", 0, "gone"),
     ],
-    ids=["exit", "error", "signal", "atexit", "globals"],
+    ids=["exit", "error", "signal", "atexit"],
 )
 def test_it_ends_as_an_interpreter_does(code, status, said):
     done = ready.run(["-c", code], ready.TORCH)

@@ -19,8 +19,7 @@ constexpr double kShortest = 0.01, kLongest = 0.25;  // seconds between looks
 // limit, however wild the swings.
 constexpr uint64_t kLeastReserve = 128 * kMiB, kReserveShare = 16, kMostReserveShare = 8;
 constexpr uint64_t kMostPool = 1024 * kMiB, kPoolShare = 4;
-constexpr uint64_t kLooseShare =
-    8;  // of the limit: it is in the way of pages of files as long as it lies there
+constexpr uint64_t kLooseShare = 8;           // of the limit: what lies there is in the way of pages of files
 constexpr uint64_t kLeastCache = 64 * kMiB;   // to begin with
 constexpr uint64_t kForPrograms = 64 * kMiB;  // their pages, beside those of files that are wanted
 // Of the room, what the page cache is left for files that do not fit into it as a whole.

@@ -172,13 +172,7 @@ class Pipeline:
 
     def submit(self, value: Any) -> Task:
         """Starts work on a value. Without threads (none to be had, or closed), result() does it."""
-        return self.start(self.task(value))
-
-    def task(self, value: Any) -> Task:
-        """A task to be started. That takes less than to submit a value."""
-        return Task(self._stages, value)
-
-    def start(self, task: Task) -> Task:
+        task = Task(self._stages, value)
         shared = self._shared
         if shared is None or shared.stopped or shared.pid != _process.pid:
             shared = self._running()

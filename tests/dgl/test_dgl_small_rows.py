@@ -9,20 +9,13 @@ import dgl
 import numpy as np
 import pytest
 import torch
+from small_rows import SMALL, rounded
 
 import gz
 import gz_dgl
 from gz._base import memory_plan
 
 N, E, WIDTH = 300, 1500, 20
-SMALL = ["float16", "bfloat16", "int8"]
-
-
-def rounded(x: np.ndarray, stored: str) -> torch.Tensor:
-    if stored != "int8":
-        return torch.from_numpy(x).to(getattr(torch, stored)).float()
-    scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
-    return torch.from_numpy(scale * np.rint(x.astype(np.float64) / scale).astype(np.float32))
 
 
 @pytest.fixture(params=SMALL)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from small_rows import SMALL, rounded
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn import GraphSAGE
 
@@ -18,7 +19,6 @@ import gz_pyg
 from gz._base import memory_plan
 
 N, E, WIDTH = 400, 2500, 20
-SMALL = ["float16", "bfloat16", "int8"]
 
 
 def made(stored: str, path) -> tuple[Data, str]:
@@ -39,13 +39,6 @@ def made(stored: str, path) -> tuple[Data, str]:
     return Data(
         x=rounded(x, stored), y=y, edge_index=torch.from_numpy(edges), edge_attr=rounded(attr, stored)
     ), str(path)
-
-
-def rounded(x: np.ndarray, stored: str) -> torch.Tensor:
-    if stored != "int8":
-        return torch.from_numpy(x).to(getattr(torch, stored)).float()
-    scale = np.abs(x).max(1, keepdims=True) / np.float32(127)
-    return torch.from_numpy(scale * np.rint(x.astype(np.float64) / scale).astype(np.float32))
 
 
 @pytest.fixture(params=SMALL)

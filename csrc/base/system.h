@@ -9,6 +9,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if __has_include(<malloc.h>)
+#include <malloc.h>
+#endif
 #if __has_include(<sys/syscall.h>)
 #include <sys/syscall.h>
 #endif
@@ -63,6 +66,13 @@ inline bool move_pages([[maybe_unused]] void* from, [[maybe_unused]] size_t byte
 inline void map_resident([[maybe_unused]] void* at, [[maybe_unused]] size_t bytes) {
 #if defined(MADV_POPULATE_READ)
   ::madvise(at, bytes, MADV_POPULATE_READ);
+#endif
+}
+
+// Has the allocator give back pages of what was freed: glibc's keeps them where something small lies behind.
+inline void trim_heap() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
 #endif
 }
 

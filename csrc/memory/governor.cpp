@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system.h"
 #include "memory/container.h"
 #include "memory/policy.h"
 #include "memory/pool.h"
@@ -113,6 +114,7 @@ class Governor {
     }
     looked_at_.store(s.now, std::memory_order_relaxed);
     set_pool_limit(orders.pool, orders.loose);
+    if (orders.trim) trim();
     for (size_t i = 0; i < clients.size(); ++i)
       if (needs[i].fresh) needs[i].size = first_size(*clients[i], needs[i], grants[needs[i].asked_for]);
     distribute(clients, needs, s.cache, orders);
@@ -178,6 +180,12 @@ class Governor {
   }
 
  private:
+  void trim() {  // with look_mutex_ held
+    const double start = now();
+    system::trim_heap();
+    trim_took_ = now() - start;
+  }
+
   static uint64_t sum(uint64_t a, int64_t b) {
     return b < 0 && static_cast<uint64_t>(-b) > a ? 0 : a + static_cast<uint64_t>(b);
   }
@@ -216,6 +224,7 @@ class Governor {
     for (const auto& [file, w] : wanted_) (w.whole ? s.pages_held : s.pages_useful) += w.bytes;
     s.pool = pool_bytes();
     s.processes = 1 + others.count;
+    s.trim_took = trim_took_;
     for (auto& n : needs)
       if (n.asked_for)
         n.most /= 1 + static_cast<uint64_t>(std::count(others.files.begin(), others.files.end(), n.file));
@@ -257,7 +266,7 @@ class Governor {
   // One look at a time. Taken before mutex_, and never with a lock that is also taken around a fork.
   std::mutex look_mutex_;
   Container container_;
-  double active_at_ = -kIdle;
+  double active_at_ = -kIdle, trim_took_ = 0;
 
   std::mutex mutex_;  // for the rest; held only while figures are read and written
   Processes processes_;

@@ -9,12 +9,13 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr double kSettled = 1;  // without a new peak, before a cache grows
 constexpr double kBetweenSteps = 0.1;
-constexpr double kCalm = 10;       // without danger, before anything grows again
-constexpr double kBriefCalm = 2;   // before batches are begun ahead again
-constexpr double kCramped = 5;     // so long batches ahead wait for room before the caches make some
-constexpr double kCheckPages = 2;  // between looks at pages that come back
-constexpr double kFastest = 8e9;   // bytes a second: nothing fills memory faster
-constexpr double kShortest = 0.01, kLongest = 0.25;  // seconds between looks
+constexpr double kCalm = 10;      // without danger, before anything grows again
+constexpr double kBriefCalm = 2;  // before batches are begun ahead again
+constexpr double kCramped = 5;    // so long batches ahead wait for room before the caches make some
+constexpr double kBetweenTrims = 1, kTrimShare = 50;  // seconds, and of the time that it takes
+constexpr double kCheckPages = 2;                     // between looks at pages that come back
+constexpr double kFastest = 8e9;                      // bytes a second: nothing fills memory faster
+constexpr double kShortest = 0.01, kLongest = 0.25;   // seconds between looks
 // The reserve: at least this, for the pages of programs must stay somewhere; at most the second share of the
 // limit, however wild the swings.
 constexpr uint64_t kLeastReserve = 128 * kMiB, kReserveShare = 16, kMostReserveShare = 8;
@@ -74,6 +75,7 @@ MemoryOrders MemoryPolicy::decide(const MemoryState& s) {
   shrink(s, o);
   if (s.now - urgent_at_ >= kBriefCalm) o.ahead = minus(for_ahead_, o.cache + s.ahead);
   grow(s, o);
+  trim(s, o);
   // So that the caches shrink before the kernel has to take rows from them.
   o.sleep = std::clamp(static_cast<double>(minus(s.free, s.cache)) / kFastest, kShortest, kLongest);
   last_now_ = s.now;
@@ -173,6 +175,13 @@ bool MemoryPolicy::pages_come_back(const MemoryState& s) {
   thrash_pause_ = std::clamp(thrash_pause_ * 2, 30.0, 3600.0);
   thrash_until_ = s.now + thrash_pause_;
   return true;
+}
+
+// What the heap keeps is in the way of the next peak alone, and costs faults when it is used again.
+void MemoryPolicy::trim(const MemoryState& s, MemoryOrders& o) {
+  if (lowest_room() >= 2 * reserve_) return;
+  o.trim = s.now - trimmed_at_ >= std::max(kBetweenTrims, kTrimShare * s.trim_took);
+  if (o.trim) trimmed_at_ = s.now;
 }
 
 void MemoryPolicy::grow(const MemoryState& s, MemoryOrders& o) {

@@ -10,6 +10,9 @@
 // caches, which also leave room for the files that the page cache should hold, and grow in steps, only when
 // they are full.
 //
+// Where a script's peaks come near the limit, pages of what it freed that its allocator keeps are given back:
+// after some batches of training they are hundreds of megabytes, and the next peak comes on top of them.
+//
 // When the room shrinks, no more batches are begun; when it is less than the reserve, the pool gives back
 // what it keeps; caches shrink to what the script's new peak leaves them.
 #pragma once
@@ -51,6 +54,7 @@ struct MemoryState {
   uint64_t cache_hits = 0;               // counter: rows that were not read because they were there
   uint64_t ahead = 0, ahead_wanted = 0;  // bytes of batches made ahead, and what all that are asked for take
   uint64_t pool = 0;                     // kept by the pool of output buffers
+  double trim_took = 0;                  // seconds that trimming the heap took the last time
 };
 
 struct MemoryOrders {
@@ -59,6 +63,7 @@ struct MemoryOrders {
   uint64_t loose = 0;   // and with those that the kernel may take from it
   uint64_t ahead = 0;   // bytes that more batches ahead may take
   double sleep = 0.05;  // seconds until the next look
+  bool trim = false;    // the heap is to give back what is free in it
   std::string why;      // what changed and why; empty when nothing did
 };
 
@@ -84,6 +89,7 @@ class MemoryPolicy {
   void make_up(const MemoryState& s, MemoryOrders& o);
   void shrink(const MemoryState& s, MemoryOrders& o);
   void grow(const MemoryState& s, MemoryOrders& o);
+  void trim(const MemoryState& s, MemoryOrders& o);
 
   static constexpr double kWindow = 30, kLongWindow = 1800;  // seconds
 
@@ -92,7 +98,7 @@ class MemoryPolicy {
   RecentLow recent_{kWindow}, lasting_{kLongWindow};  // of the room
   uint64_t last_room_ = 0, swing_ = 0;
   uint64_t reserve_ = 0, pages_ = 0, for_ahead_ = 0, for_pool_ = 0, for_cache_ = 0, spare_ = 0;
-  double new_low_at_ = 0, urgent_at_ = -1e9, grown_at_ = -1e9, cramped_since_ = -1;
+  double new_low_at_ = 0, urgent_at_ = -1e9, grown_at_ = -1e9, cramped_since_ = -1, trimmed_at_ = -1e9;
   // Pages of files dropped and read again: counters at the last check, and how large the caches may be since
   // it found that they cost more reads than they save.
   double checked_at_ = -1e9, thrash_until_ = -1e9, thrash_pause_ = 0;

@@ -256,6 +256,24 @@ void test_the_pool_keeps_nothing_that_a_step_needs() {
   }
 }
 
+// The heap gives back what is free in it where a peak came near the limit, now and then; elsewhere never.
+void test_the_heap_is_trimmed_where_peaks_come_near_the_limit() {
+  for (const double peak : {0.9e9, 1.5e9}) {
+    Play play(3 * kGiB / 2, [=](double t) { return std::fmod(t, 4) < 3 ? 0.6e9 : peak; });
+    play.run(10);
+    for (const double took : {0.0, 0.03, 0.5}) {
+      play.s.trim_took = took;
+      int trims = 0;
+      for (const double end = play.s.now + 50; play.s.now < end; play.s.now += 0.05) {
+        play.look();
+        trims += play.orders.trim;
+      }
+      const double most = 50 / std::max(1.0, 50 * took) + 1;
+      CHECK(peak < 1e9 ? trims == 0 : trims <= most && trims >= most / 2 - 1);
+    }
+  }
+}
+
 void test_a_child_knows_the_peaks_of_its_parent() {
   Play play(2 * kGiB, [](double t) { return t < 10 ? 2.1e9 : 1e9; });
   play.run(20);
@@ -452,6 +470,7 @@ int main() {
   test_in_danger_the_pool_gives_back_and_nothing_is_begun();
   test_a_peak_once_an_epoch_is_not_forgotten();
   test_the_pool_keeps_nothing_that_a_step_needs();
+  test_the_heap_is_trimmed_where_peaks_come_near_the_limit();
   test_a_child_knows_the_peaks_of_its_parent();
   test_processes_divide();
   test_a_cache_that_pushes_out_files_shrinks();

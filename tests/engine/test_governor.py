@@ -4,6 +4,7 @@ sees, and thus what it decides, is the same on every machine. governor_test.cpp 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -125,6 +126,37 @@ def test_a_cache_is_given_back_when_the_script_needs_the_memory(played):
         assert "gave back" in short["memory"]["change"]
         gather(fs, ids)  # and what is gathered stays right
         assert fs.stats()["misses"] == short["misses"] + len(ids)
+    """)
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps no free pages"
+)
+@pytest.mark.parametrize("used, given_back", [(900, True), (300, False)])
+def test_what_a_script_freed_goes_back_where_memory_is_short(played, used, given_back):
+    played(f"""
+        import ctypes
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        libc.free.argtypes = [ctypes.c_void_p]
+        container(1024 * MiB, 300 * MiB)
+        import gz
+        from gz import _engine
+        _engine.look_at_memory()
+
+        def resident():
+            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        blocks = [libc.malloc(100_000) for _ in range(2000)]  # too small for mappings of their own
+        for block in blocks:
+            ctypes.memset(block, 1, 100_000)
+        full = resident()
+        for block in blocks[:-1]:  # the last one holds the end of the heap
+            libc.free(block)
+        assert resident() > full - 20 * MiB, "the C library gave it back by itself"
+        container(1024 * MiB, {used} * MiB)
+        _engine.look_at_memory()
+        assert (resident() < full - 150 * MiB) == {given_back}
     """)
 
 

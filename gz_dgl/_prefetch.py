@@ -50,6 +50,7 @@ class Prefetched:
                     more = batch.start(source.dataloader_it)
                 if more:
                     waiting.append(batch)
+                del batch  # or the last one begun would live until the next is
             if not waiting:
                 memory.close()
                 return
@@ -89,6 +90,7 @@ class _Batch:
         self._memory.made(self._counted, _bytes(features))
         self._memory.taken(self._counted)
         batch = dgl.recursive_apply(self._sampled, lambda x: x.to(device, non_blocking=True))
+        self._features = self._sampled = None
         return dgl.recursive_apply_pair(batch, features, dgl._assign_for)
 
 

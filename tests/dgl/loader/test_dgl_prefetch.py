@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 
 import dgl
 import numpy as np
@@ -12,6 +14,7 @@ from dgl_graphs import random_graph
 from waits import PATIENCE, in_child, until
 
 import gz_dgl
+from gz.adapter import BatchesAhead
 from gz_dgl import _columns, _random
 
 DEPTHS = [0, 1, 2, 4]
@@ -182,6 +185,20 @@ def test_so_many_batches_are_read_ahead_and_no_more(graph, monkeypatch, depth):
         until(lambda t=taken: len(read) >= min(10, t + depth), "reads, which need no other next()")
         assert len(read) == min(10, taken + depth)
     assert threading.main_thread() not in read
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_a_batch_that_the_script_drops_is_gone(graph, monkeypatch, room):
+    """Three loaders that keep theirs until the next is asked for are three batches too many under a limit."""
+    monkeypatch.setattr(BatchesAhead, "may_begin", lambda self: room)
+    batches = iter(gz_dgl.prefetch(make_loader(graph), 2))
+    for _ in range(3):
+        _, _, blocks = next(batches)
+        rows = weakref.ref(blocks[0].srcdata["feat"])
+        assert rows() is not None
+        del blocks, _
+        gc.collect()
+        assert rows() is None
 
 
 def test_columns_are_read_at_the_same_time(graph, monkeypatch):

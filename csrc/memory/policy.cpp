@@ -21,6 +21,7 @@ constexpr double kShortest = 0.01, kLongest = 0.25;   // seconds between looks
 constexpr uint64_t kLeastReserve = 128 * kMiB, kReserveShare = 16, kMostReserveShare = 8;
 constexpr uint64_t kMostPool = 1024 * kMiB, kPoolShare = 4;
 constexpr uint64_t kLooseShare = 8;           // of the limit: what lies there is in the way of pages of files
+constexpr uint64_t kAheadShare = 8;           // of files to be held: what they may lose to batches ahead
 constexpr uint64_t kLeastCache = 64 * kMiB;   // to begin with
 constexpr uint64_t kForPrograms = 64 * kMiB;  // their pages, beside those of files that are wanted
 // Of the room, what the page cache is left for files that do not fit into it as a whole.
@@ -109,7 +110,10 @@ void MemoryPolicy::pages_and_room(const MemoryState& s) {
   const unsigned sharers = std::max(1u, s.sharers);
   // The kernel can take neither of these back.
   const uint64_t lasting = minus(lasting_.value(), reserve_);
-  for_ahead_ = lasting / sharers;
+  // Files that are read for every batch are worth more than batches ahead, which would push them out: these
+  // have what is left beside them, or a small share where such a file does not fit, and is read anyway.
+  const uint64_t beside = minus(lasting_.value(), std::max(reserve_, s.pages_held + kForPrograms));
+  for_ahead_ = std::min(lasting, std::max(beside, s.pages_held / kAheadShare)) / sharers;
   for_pool_ = std::min(kMostPool, lasting / kPoolShare / std::max(1u, s.processes));
   // Pages lie in the reserve as long as nobody needs it.
   for_cache_ = minus(low, std::max(reserve_, pages_ + kForPrograms)) / sharers;

@@ -6,7 +6,8 @@
 // the last half minute or minute for row caches, which the kernel can take; that of the last half hour or
 // hour for what it cannot, because a peak that comes once an epoch comes again. Off that low goes a reserve,
 // because the next peak may be higher and is seen a moment late. The rest is what gz may hold, divided by the
-// processes that share it: first batches ahead, and a quarter of it buffers that the pool keeps; then row
+// processes that share it: first batches ahead, as far as files that should be held as a whole have room
+// beside them, and a quarter of it buffers that the pool keeps; then row
 // caches, which also leave room for the files that the page cache should hold, and grow in steps, only when
 // they are full.
 //

@@ -203,6 +203,21 @@ void test_batches_ahead_go_first_then_the_cache() {
   CHECK(play.s.cache < cache);
 }
 
+// A topology that fits stays in memory: batches ahead take what is left beside it. One that does not fit is
+// read for every batch whatever they take, and may lose a little more to them.
+void test_batches_ahead_do_not_push_out_files_to_be_held() {
+  const auto room_with = [](uint64_t held) {
+    Play play(5 * kGiB / 2, [](double) { return 1.5e9; });
+    play.s.pages_held = held;
+    play.s.ahead_wanted = 500 * kMiB;
+    play.run(60);
+    return play.orders.ahead;
+  };
+  CHECK(room_with(0) >= 500 * kMiB);
+  CHECK(room_with(800 * kMiB) < 300 * kMiB);
+  CHECK(room_with(4 * kGiB) == 512 * kMiB);
+}
+
 void test_a_cache_leaves_room_for_batches_ahead() {
   Play play(4 * kGiB, [](double) { return 1e9; });
   play.run(60);
@@ -466,6 +481,7 @@ int main() {
   test_a_peak_between_two_looks_widens_the_reserve();
   test_files_to_be_held_come_before_the_cache();
   test_batches_ahead_go_first_then_the_cache();
+  test_batches_ahead_do_not_push_out_files_to_be_held();
   test_a_cache_leaves_room_for_batches_ahead();
   test_in_danger_the_pool_gives_back_and_nothing_is_begun();
   test_a_peak_once_an_epoch_is_not_forgotten();

@@ -263,12 +263,27 @@ class Report:
         print(f"\n   others took up to {self.others:.0%} of a processor; {load}")
         if not quiet:
             print("   NOT QUIET: these figures are no evidence")
-        if not (self.args.no_save or self.args.peers_only):
-            RESULTS.mkdir(exist_ok=True)
-            record = {"benchmark": self.name, "date": time.strftime("%Y-%m-%d"), "machine": self.machine}
-            record |= {"setting": self.setting, "met": self.met, "tables": self.tables}
-            record |= {"load_after": os.getloadavg()[0], "others": self.others, "quiet": quiet}
-            path = RESULTS / f"{self.name}-scale{self.args.scale:g}.json"
-            path.write_text(json.dumps(record, indent=1, default=str) + "\n")
+        self.save()
         print()
         sys.exit(0 if self.met else 1)
+
+    @property
+    def _path(self) -> Path:
+        return RESULTS / f"{self.name}-scale{self.args.scale:g}.json"
+
+    def keep(self, but: set[str]) -> None:
+        """Takes over the tables of an earlier result, but for those of these titles, to be made again."""
+        if self._path.exists():
+            tables = json.loads(self._path.read_text())["tables"]
+            self.tables = [t for t in tables if t.get("title") not in but]
+
+    def save(self) -> None:
+        """What there is so far: of a long run, the parts that are done."""
+        if self.args.no_save or self.args.peers_only:
+            return
+        RESULTS.mkdir(exist_ok=True)
+        record = {"benchmark": self.name, "date": time.strftime("%Y-%m-%d"), "machine": self.machine}
+        record |= {"setting": self.setting, "met": self.met, "tables": self.tables}
+        quiet = self.others <= Bystanders.MOST
+        record |= {"load_after": os.getloadavg()[0], "others": self.others, "quiet": quiet}
+        self._path.write_text(json.dumps(record, indent=1, default=str) + "\n")

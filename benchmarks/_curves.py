@@ -63,6 +63,9 @@ class Sieve:
         self._marked = np.zeros(num_rows, bool)
 
     def misses(self, rows: np.ndarray) -> int:
+        return len(self.missed(rows))
+
+    def missed(self, rows: np.ndarray) -> np.ndarray:
         """Of distinct rows, which are in the cache afterwards as far as they fit."""
         there = self._cached[rows]
         self._marked[rows[there]] = True
@@ -71,7 +74,7 @@ class Sieve:
         self._evict(len(self._queue) + len(fresh) - self._capacity)
         self._queue = np.concatenate([self._queue, fresh])
         self._cached[fresh], self._marked[fresh] = True, False
-        return len(missed)
+        return missed
 
     def _evict(self, count: int) -> None:
         while count > 0:

@@ -6,6 +6,9 @@ A store of the profile (papers100m.py), a limit of as large a share of it as 8 G
 MiB for the interpreter), batches of as large a share as 1,024 seeds are, fanouts [15, 10, 5]. Sampling and
 gathering alone, no model: what is measured is what comes from the disk. Page caches are dropped before each
 run; root. Counts do not depend on who else uses the machine, but times do.
+
+`--together 4,16`: also with the rows of so many batches read at once, each of them once, as look_ahead.py
+counts it. They lie in memory as long as their batches are used.
 """
 
 from __future__ import annotations
@@ -25,27 +28,34 @@ from out_of_core import run
 READ = """
 import json, sys, time, zlib
 import numpy as np, gz
-path, batch, warm_up, batches = sys.argv[1], *map(int, sys.argv[2:5])
+path, batch, warm_up, batches, together = sys.argv[1], *map(int, sys.argv[2:6])
 gz.set_num_threads(2)
 store = gz.open(path)
 graph, x = store.graph(), store.feature("x")
 seeds = np.random.default_rng(1).permutation(store.split("train"))
 check, rows, start, opened = 0, 0, {}, time.perf_counter()
-for i in range(warm_up + batches):
+for i in range(0, warm_up + batches, together):
     if i == warm_up:
         start, lists, rows, began = x.stats(), graph.stats(), 0, time.perf_counter()
-    at = i * batch % (len(seeds) - batch)
-    nodes = graph.sample(seeds[at : at + batch], [15, 10, 5], rng_seed=i).nodes
-    found = x.gather(nodes)
-    check = zlib.crc32(found[:100].tobytes(), check)
-    rows += len(nodes)
+    nodes = []
+    for j in range(i, i + together):
+        at = j * batch % (len(seeds) - batch)
+        nodes.append(graph.sample(seeds[at : at + batch], [15, 10, 5], rng_seed=j).nodes)
+    union = np.unique(np.concatenate(nodes)) if together > 1 else nodes[0]
+    found = x.gather(union)
+    for each in nodes:
+        some = found[np.searchsorted(union, each[:100])] if together > 1 else found[:100]
+        check = zlib.crc32(some.tobytes(), check)
+        rows += len(each)
+    del found
 seconds, end = time.perf_counter() - began, x.stats()
 of = {k: (end[k] - start[k]) / batches for k in ("mapped", "hot", "hits", "misses", "reads", "bytes_read")}
 print(json.dumps(dict(
     rows_per_batch=rows / batches, **{k + "_per_batch": v for k, v in of.items()},
     warm_up_reads=start["reads"], warm_up_bytes=start["bytes_read"],
     topology_reads_per_batch=(graph.stats()["reads"] - lists["reads"]) / batches,
-    cache_bytes=end["cache_bytes"], ms_per_batch=seconds / batches * 1e3, check=check)))
+    cache_bytes=end["cache_bytes"], cache_why=end["cache_why"], ms_per_batch=seconds / batches * 1e3,
+    check=check)))
 """
 
 
@@ -60,6 +70,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=8.0, help="GiB at scale 1")
     parser.add_argument("--batches", type=int, default=300)
     parser.add_argument("--warm-up", type=int, default=100)
+    parser.add_argument("--together", default="", help="numbers of batches; each divides the others above")
     parser.add_argument("--keep", action="store_true", help="keep the store")
     args = parser.parse_args()
 
@@ -82,10 +93,14 @@ def main() -> None:
             start = time.monotonic()
             result["hot_rows"] = gz.reorder(store, share=args.share, memory="1GB")["node/x"]
             result["reorder_seconds"] = round(time.monotonic() - start, 1)
-        drop_caches()
-        result[name] = run(["-c", READ, str(store), str(batch), str(args.warm_up), str(args.batches)], limit)
-        print(json.dumps({name: result[name]}), file=sys.stderr)
-    same = result["plain"].get("check") == result["hot first"].get("check")
+        for together in (1, *map(int, filter(None, args.together.split(",")))):
+            drop_caches()
+            numbers = (batch, args.warm_up, args.batches, together)
+            title = name if together == 1 else f"{name}, {together} together"
+            result[title] = run(["-c", READ, str(store), *map(str, numbers)], limit)
+            print(json.dumps({title: result[title]}), file=sys.stderr)
+    runs = [result[title] for title in result if title.startswith(("plain", "hot first"))]
+    same = all(found.get("check") == runs[0].get("check", 0) for found in runs)
     result["same_rows"] = same
     print(json.dumps(result, indent=1))
     if not args.keep:

@@ -64,6 +64,7 @@ class Papers:
     num_features: int = 128
     noise: float = 6.0  # standard deviation of a feature around its centroid, whose own is 1
     profile: str = "even"  # or one of skew.PROFILES
+    classes: int = 0  # communities; 0: 172, fewer in a small graph
 
     @cached_property
     def _full(self) -> tuple[int, int, dict[str, int]]:
@@ -76,7 +77,7 @@ class Papers:
     @cached_property
     def graph(self) -> generate.Graph:
         nodes = max(2000, round(self._full[0] * self.scale))
-        classes = min(172, max(4, nodes // 500))
+        classes = self.classes or min(172, max(4, nodes // 500))
         return generate.Graph(
             nodes, max(20_000, round(self._full[1] * self.scale)), self.num_features, classes, seed=self.seed
         )

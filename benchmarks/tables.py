@@ -18,11 +18,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import layout
+import look_ahead
 import memory_caps
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "reliability.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("reliability.md", "papers100m.md")))
 
 
 @dataclass(frozen=True)
@@ -148,14 +150,20 @@ TABLES = {
             ("graphzero",)),
     ),
 }  # fmt: skip
+# Tables of counts, which others on the machine do not change, and that of memory limits: a result each.
+COUNTED = {
+    "memory": ("memory_caps-scale1", memory_caps.table),
+    "look_ahead": ("look_ahead-scale0.004", look_ahead.table),
+    "layout": ("layout-scale0.01", layout.table),
+}
 MARK = "\u2020"
 
 
 def table(name: str) -> str:
     """The rows that were measured, and under them where and when."""
-    if name == "memory":
-        path = RESULTS / "memory_caps-scale1.json"
-        return memory_caps.table(json.loads(path.read_text())) if path.exists() else "Not measured yet."
+    if name in COUNTED:
+        result, of = COUNTED[name]
+        return of(record) if (record := _record(result)) else "Not measured yet."
     if name == "cold":
         return _cold()
     rows = [cells for row in TABLES[name] if (cells := row.cells()) is not None]

@@ -34,6 +34,13 @@ def test_the_table_of_memory_limits_is_that_of_the_results(tables):
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
 
 
+def test_the_tables_of_papers100m_are_those_of_the_results(tables):
+    text = (ROOT / "docs" / "papers100m.md").read_text()
+    assert "<!-- measured: look_ahead -->" in text
+    assert "<!-- measured: layout -->" in text
+    assert tables.filled(text) == text, "run python benchmarks/tables.py"
+
+
 def record(quiet: bool) -> dict:
     times = {"gz": [0.2, 0.1], "graphzero": [1.0, 0.8]}
     return {

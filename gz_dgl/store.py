@@ -53,8 +53,8 @@ def load(
         if entry.edge(t).in_file is None:
             raise ValueError(
                 f"{store.path}: edge type {t} is not stored in direction 'in', by which DGL's samplers find "
-                f"edges and gz_dgl numbers them; save it with directions='in' or 'both' (gz_dgl.save's default; "
-                f"gz ingest ... --directions both)"
+                f"edges and gz_dgl numbers them; save it with directions='in' or 'both' (gz_dgl.save's "
+                f"default; gz ingest ... --directions both)"
             )
     name = saved.get("idtype", "int64") if idtype is None else str(idtype).removeprefix("torch.")
     index = StoreIndex(

@@ -89,7 +89,8 @@ def main() -> None:
             run(sys.executable, "-m", "venv", env, cwd=tmp)
         pip = [python, "-m", "pip", "--disable-pip-version-check"]
         install = [*pip, "install", "--quiet", *args.pip_flags.split()]
-        run(*pip, "wheel", "--quiet", "--no-deps", "-w", tmp, ROOT, cwd=tmp)
+        build = ["-C", f"build-dir={tmp / 'build'}"]  # not the clone's, which would be compiled anew after it
+        run(*pip, "wheel", "--quiet", "--no-deps", *build, "-w", tmp, ROOT, cwd=tmp)
         (wheel,) = tmp.glob("gz-*.whl")
         run(*install, *bounds, *TOOLS, cwd=tmp)  # in one call, so that no tool raises a bound
         run(*install, "--no-deps", "--force-reinstall", wheel, cwd=tmp)

@@ -1,4 +1,4 @@
-"""gz_dgl.save(directions=...): what each stores, which of DGL's samplers it serves, and what is said of the rest."""
+"""gz_dgl.save(directions=...): what each stores, which samplers of DGL it serves, what is said of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gz_dgl.save(directions=...): what each stores, which samplers of DGL it serves, what is said of the others."""
+"""gz_dgl.save(directions=...): what each stores, which samplers of DGL it serves, what is said to the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gz_dgl.save(directions=...): what each stores, which samplers of DGL it serves, what is said to the rest."""
+"""gz_dgl.save(directions=...): what is stored, which samplers of DGL it serves, what the rest are told."""
 
 from __future__ import annotations
 

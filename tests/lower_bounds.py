@@ -75,6 +75,7 @@ def main() -> None:
     )
     parser.add_argument("--pip-flags", default="", help="for pip install, as --extra-index-url=...")
     parser.add_argument("--environment", type=Path, help="use this one and keep it")
+    parser.add_argument("--wheel", type=Path, help="of gz; else one is built of this tree")
     parser.add_argument("tests", nargs="*", default=TESTED, help="instead of all of TESTED")
     args = parser.parse_args()
     if f"{sys.version_info.major}.{sys.version_info.minor}" != PYTHON:
@@ -89,9 +90,13 @@ def main() -> None:
             run(sys.executable, "-m", "venv", env, cwd=tmp)
         pip = [python, "-m", "pip", "--disable-pip-version-check"]
         install = [*pip, "install", "--quiet", *args.pip_flags.split()]
-        build = ["-C", f"build-dir={tmp / 'build'}"]  # not the clone's, which would be compiled anew after it
-        run(*pip, "wheel", "--quiet", "--no-deps", *build, "-w", tmp, ROOT, cwd=tmp)
-        (wheel,) = tmp.glob("gz-*.whl")
+        if args.wheel is None:
+            build = [
+                "-C",
+                f"build-dir={tmp / 'build'}",
+            ]  # the clone's would be compiled anew after it
+            run(*pip, "wheel", "--quiet", "--no-deps", *build, "-w", tmp, ROOT, cwd=tmp)
+        wheel = args.wheel.resolve() if args.wheel else next(tmp.glob("gz-*.whl"))
         run(*install, *bounds, *TOOLS, cwd=tmp)  # in one call, so that no tool raises a bound
         run(*install, "--no-deps", "--force-reinstall", wheel, cwd=tmp)
         run(*pip, "check", cwd=tmp)

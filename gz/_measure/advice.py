@@ -98,8 +98,8 @@ def _more_memory(
     gain = then.batches_per_second / found.batches_per_second
     if gain >= _WORTH:
         advice.append(
-            f"Twice the memory would give {rounded(then.batches_per_second, 2)} batches/s, {gain:.1f} times as "
-            f"many ({then.verdict})."
+            f"Twice the memory would give {rounded(then.batches_per_second, 2)} batches/s, {gain:.1f} times "
+            f"as many ({then.verdict})."
         )
     if found.cache == 0:
         advice.append(

@@ -25,7 +25,7 @@ from gz_dgl._dgl import DGLError, ObjectGeneric, dgl
 
 _IDS = NDArray[np.int64]
 SAMPLE_INSTEAD = "Sample it with dgl.dataloading.DataLoader, or take part of it: g.subgraph, g.in_subgraph."
-_SAVE_OUT = "Ingest the store with directions='both' (--directions both; gz_dgl.save does)."
+_SAVE_OUT = "Make the store with directions='both' (gz_dgl.save's default; gz ingest ... --directions both)."
 
 
 class Subgraph:

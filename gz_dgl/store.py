@@ -40,7 +40,7 @@ def load(
         DGL's order (sorted by name); the types of a homogeneous store are DGL's ``_N`` and ``_E``.
 
     Raises:
-        ValueError: the store has no edges, or holds them grouped by source only (``directions="out"``).
+        ValueError: the store has no edges, or holds them grouped by source alone (``directions="out"``).
     """
     if idtype not in (None, torch.int32, torch.int64):
         raise ValueError(f"idtype is {idtype}; DGL knows torch.int32 and torch.int64")
@@ -51,7 +51,11 @@ def load(
     stored_e = [tuple(t) for t in _ordered([e.type for e in entry.edges], saved.get("etypes"))]
     for t in stored_e:
         if entry.edge(t).in_file is None:
-            store.graph(t)  # says what is missing: DGL samples edges into nodes, and numbers edges by these
+            raise ValueError(
+                f"{store.path}: edge type {t} is not stored in direction 'in', by which DGL's samplers find "
+                f"edges and gz_dgl numbers them; save it with directions='in' or 'both' (gz_dgl.save's "
+                f"default; gz ingest ... --directions both)"
+            )
     name = saved.get("idtype", "int64") if idtype is None else str(idtype).removeprefix("torch.")
     index = StoreIndex(
         store, stored_n, stored_e, 32 if name == "int32" else 64, parse_memory(memory, least=0)
@@ -71,15 +75,26 @@ def _ordered(types: list[Any], saved: list[Any] | None) -> list[Any]:
     return wanted if wanted and sorted(wanted) == sorted(types) else sorted(types)
 
 
-def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memory: str | int = "2GB") -> str:
+def save(
+    g: Any,
+    path: str | os.PathLike[str],
+    *,
+    directions: str = "both",
+    overwrite: bool = False,
+    memory: str | int = "2GB",
+) -> str:
     """Writes a DGLGraph with its node and edge features to a store.
 
-    Edge ids and their idtype, the order of neighbours and both directions are kept, so that ``load`` gives an
-    equal graph.
+    Edge ids and their idtype and the order of neighbours are kept, so that ``load`` gives an equal graph.
 
     Args:
         g: a graph in memory, homogeneous or heterogeneous, not a block.
         path: the directory to make.
+        directions: ``"in"``, edges grouped by destination, as samplers with ``edge_dir="in"`` (DGL's default)
+            find them; ``"both"``, by source as well, for ``edge_dir="out"``, ``out_edges``, ``successors``,
+            ``out_subgraph``, random walks and ``SAINTSampler("walk")``, which else group them in memory,
+            within ``load``'s ``memory``; ``"out"``, by source alone, for gz's own walks and samples and PyG's
+            ``sample_direction="backward"``: ``load`` refuses such a store.
         overwrite: replace it if it is there.
         memory: what writing may take.
 
@@ -90,7 +105,7 @@ def save(g: Any, path: str | os.PathLike[str], *, overwrite: bool = False, memor
         raise ValueError("a block is one layer of a batch; save the graph it was sampled from")
     options: dict[str, Any] = {
         "keep_edge_ids": True,
-        "directions": "both",
+        "directions": directions,
         "neighbor_order": "input",
         "overwrite": overwrite,
         "memory": memory,

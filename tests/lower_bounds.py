@@ -17,6 +17,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+from graphs import shared_data
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,6 +75,8 @@ def main() -> None:
     )
     parser.add_argument("--pip-flags", default="", help="for pip install, as --extra-index-url=...")
     parser.add_argument("--environment", type=Path, help="use this one and keep it")
+    parser.add_argument("--wheel", type=Path, help="of gz; else one is built of this tree")
+    parser.add_argument("tests", nargs="*", default=TESTED, help="instead of all of TESTED")
     args = parser.parse_args()
     if f"{sys.version_info.major}.{sys.version_info.minor}" != PYTHON:
         sys.exit(f"needs Python {PYTHON}, for which all the oldest versions have wheels")
@@ -87,8 +90,13 @@ def main() -> None:
             run(sys.executable, "-m", "venv", env, cwd=tmp)
         pip = [python, "-m", "pip", "--disable-pip-version-check"]
         install = [*pip, "install", "--quiet", *args.pip_flags.split()]
-        run(*pip, "wheel", "--quiet", "--no-deps", "-w", tmp, ROOT, cwd=tmp)
-        (wheel,) = tmp.glob("gz-*.whl")
+        if args.wheel is None:
+            build = [
+                "-C",
+                f"build-dir={tmp / 'build'}",
+            ]  # the clone's would be compiled anew after it
+            run(*pip, "wheel", "--quiet", "--no-deps", *build, "-w", tmp, ROOT, cwd=tmp)
+        wheel = args.wheel.resolve() if args.wheel else next(tmp.glob("gz-*.whl"))
         run(*install, *bounds, *TOOLS, cwd=tmp)  # in one call, so that no tool raises a bound
         run(*install, "--no-deps", "--force-reinstall", wheel, cwd=tmp)
         run(*pip, "check", cwd=tmp)
@@ -98,7 +106,8 @@ def main() -> None:
         shutil.copy(ROOT / "pyproject.toml", tmp)
         left_out = [f"--{'deselect' if '::' in t else 'ignore'}={t}" for t in NOT_TESTED]
         pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *left_out]
-        run(*pytest, *TESTED, cwd=tmp, DGLBACKEND="pytorch")
+        data = {"GZ_TEST_DATA": str(d)} if (d := shared_data()) else {}  # the copy would look beside itself
+        run(*pytest, *args.tests, cwd=tmp, DGLBACKEND="pytorch", **data)
     print("the lower bounds hold:", ", ".join(bounds))
 
 

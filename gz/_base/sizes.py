@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them."""
+"""Sizes of memory and rates as people write them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def amount(n: float, unit: str = "B") -> str:
             return f"{n:.1f} {prefix}{unit}" if prefix else f"{n:.0f} {unit.lstrip()}"
         n /= 1000
     return f"{n:.1f} T{unit}"
+
+
+def rounded(value: float, digits: int) -> str:
+    """To so many digits, all of them written out: 360 and 12,000, where `g` has 3.6e+02 and 1.2e+04."""
+    return f"{float(f'{value:.{digits}g}'):,.12g}"

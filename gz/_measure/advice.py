@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gz._base.sizes import amount
+from gz._base.sizes import amount, rounded
 from gz._measure.about import size_of
 from gz._measure.predict import Prediction, Room, Speeds, Stream, divide_room, predict
 from gz._measure.workload import Workload
@@ -98,8 +98,8 @@ def _more_memory(
     gain = then.batches_per_second / found.batches_per_second
     if gain >= _WORTH:
         advice.append(
-            f"Twice the memory would give {then.batches_per_second:.2g} batches/s, {gain:.1f} times as many "
-            f"({then.verdict})."
+            f"Twice the memory would give {rounded(then.batches_per_second, 2)} batches/s, {gain:.1f} times "
+            f"as many ({then.verdict})."
         )
     if found.cache == 0:
         advice.append(

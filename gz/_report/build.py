@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from gz._base.sizes import amount
+from gz._base.sizes import amount, rounded
 from gz._report.page import facts, figure, listed, page, paragraph, section, table, tiles
 from gz._report.series import over_time, peak, smooth_rates
 from gz._report.svg import Level, Series, bars, lines
@@ -26,7 +26,7 @@ def of_run(
     seconds = max(last["t"], 1e-9)
     shown = [
         ("batches", f"{batches:,}"),
-        ("batches/s, mean", f"{batches / seconds:.3g}"),
+        ("batches/s, mean", rounded(batches / seconds, 3)),
         ("peak memory, own", amount(peak(samples, "anonymous"))),
         ("store on disk", amount((about.get("store") or {}).get("bytes", 0))),
     ]
@@ -50,7 +50,7 @@ def of_bench(found: dict[str, Any]) -> str:
     shown = [
         ("store on disk", amount(found["store"]["bytes"])),
         ("most memory of its own", amount(max((peak(p["samples"], "anonymous") for p in own), default=0))),
-        *((f"batches/s, {p['task']}, warm", f"{p['warm']['batches_per_second']:.3g}") for p in own),
+        *((f"batches/s, {p['task']}, warm", rounded(p["warm"]["batches_per_second"], 3)) for p in own),
     ]
     parts = [tiles(shown), section("Measured", _bench_table(phases), *_skipped(found["skipped"]))]
     if loading:
@@ -165,8 +165,8 @@ def _bench_table(phases: Sequence[dict[str, Any]]) -> str:
             (
                 p["task"],
                 p["who"],
-                f"{p['cold']['batches_per_second']:.3g}",
-                f"{p['warm']['batches_per_second']:.3g}",
+                rounded(p["cold"]["batches_per_second"], 3),
+                rounded(p["warm"]["batches_per_second"], 3),
                 "–" if missed is None else f"{100 * missed:.1f} %",
                 f"{amount(p['cold']['bytes_per_second'])}/s",
                 amount(peak(p["samples"], "anonymous")),

@@ -4,6 +4,7 @@ on stdout, whatever happens."""
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import warnings
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: list[str], out: Output) -> int:
     try:
-        args = parser().parse_args(given)
+        args, unknown = parser().parse_known_args(given)
+        if unknown:
+            raise _unrecognized(unknown, args.parser)
         out.begin(args)
         with warnings.catch_warnings(), out.logged():
             for kind in (RuntimeWarning, DeprecationWarning, FutureWarning):
@@ -83,6 +86,14 @@ def _run(given: list[str], out: Output) -> int:
         return FAILED
 
 
+def _unrecognized(words: list[str], command: argparse.ArgumentParser) -> UsageError:
+    """argparse would show the usage of `gz`, which has none of a command's flags."""
+    flags = [s for action in command._actions for s in action.option_strings]
+    meant = [m for w in words for m in difflib.get_close_matches(w.partition("=")[0], flags, 1)]
+    hint = f"; did you mean {' '.join(meant)}?" if meant else ""
+    return UsageError(f"unrecognized arguments: {' '.join(words)}{hint}", command.format_usage().rstrip())
+
+
 def parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     whole = _Parser(prog="gz", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=raw)
@@ -92,4 +103,6 @@ def parser() -> argparse.ArgumentParser:
     for module in (ingest, show, edit, partition, doctor, bench, demo):
         module.register(commands)
     completion.register(commands, parser)
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
     return whole

@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 
 from gz._base.memory_plan import parse_cache
-from gz._base.sizes import amount
+from gz._base.sizes import amount, rounded
 from gz._measure.bench import TASKS, VERSION, Options, run
 from gz._report.build import of_bench, of_run
 from gz._watch.recorder import read_record
@@ -117,8 +117,8 @@ def _lines(found: dict[str, Any], args: argparse.Namespace) -> list[str]:
         missed = "-" if rate is None else f"{100 * rate:.1f} %"
         memory = max((s.get("anonymous") or 0 for s in p["samples"]), default=0)
         lines.append(
-            f"{p['task']:<11} {p['who']:<24} {p['cold']['batches_per_second']:>9.3g} "
-            f"{p['warm']['batches_per_second']:>9.3g} {missed:>8} "
+            f"{p['task']:<11} {p['who']:<24} {rounded(p['cold']['batches_per_second'], 3):>9} "
+            f"{rounded(p['warm']['batches_per_second'], 3):>9} {missed:>8} "
             f"{amount(memory):>9}"
         )
     lines.append("batches/s; rows missed when warm; most memory of the process's own")

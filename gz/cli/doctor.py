@@ -10,7 +10,7 @@ from typing import Any
 import gz
 from gz import _engine
 from gz._base.memory_plan import parse_cache
-from gz._base.sizes import amount, parse_memory
+from gz._base.sizes import amount, parse_memory, rounded
 from gz._measure import disk
 from gz._measure.advice import advise
 from gz._measure.predict import Speeds, divide_room, predict, try_out
@@ -181,7 +181,7 @@ def _prediction_lines(p: dict[str, Any]) -> list[str]:
     for c in p["cases"]:
         lines.append(
             f"  {c['asked']:<6} {amount(c['cache']):>9} {c['rows']:>10,.0f} {100 * c['miss_rate']:>7.1f} % "
-            f"{amount(c['bytes_read']):>12} {c['batches_per_second']:>11.2g}   {c['verdict']}"
+            f"{amount(c['bytes_read']):>12} {rounded(c['batches_per_second'], 2):>11}   {c['verdict']}"
         )
     seconds = p["cases"][0]["seconds"]
     shares = ", ".join(f"{name} {1e3 * s:.0f} ms" for name, s in seconds.items())

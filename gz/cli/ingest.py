@@ -9,6 +9,7 @@ from typing import Any
 import gz
 from gz._base.deprecated import deprecated
 from gz._ingest.plan.describe import plan_lines
+from gz._measure.workload import parse_fanouts
 from gz.cli.output import Output, UsageError, common_flags, memory_flags
 
 _EXAMPLES = """\
@@ -174,7 +175,10 @@ def order_flags(p: argparse.ArgumentParser) -> None:
 
 
 def _fanouts(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
+    try:
+        return list(parse_fanouts(text))
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from None
 
 
 _PASSED_ON = [

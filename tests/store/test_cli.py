@@ -142,6 +142,30 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(command, capsys):
     assert capsys.readouterr().err.startswith("usage: gz")
 
 
+@pytest.mark.parametrize(
+    ("command", "usage", "message"),
+    [
+        (
+            "ingest s --edges e.csv --undirectd",
+            "gz ingest",
+            "arguments: --undirectd; did you mean --undirected?",
+        ),
+        ("bench s --fanot=5", "gz bench", "unrecognized arguments: --fanot=5; did you mean --fanouts?"),
+        ("info s more", "gz info", "unrecognized arguments: more"),
+        (
+            "reorder s --fanouts 15,ten",
+            "gz reorder",
+            "--fanouts: fanouts are '15,ten'; write numbers",
+        ),
+    ],
+)
+def test_a_word_that_is_not_known_is_told_beside_the_flags_of_its_command(command, usage, message, capsys):
+    assert main(command.split()) == 2
+    err = " ".join(capsys.readouterr().err.split())
+    assert err.startswith(f"usage: {usage} ")
+    assert message in err
+
+
 def test_help_shows_examples(capsys):
     for command, example in {
         "": "  gz ingest papers --edges edges.csv --features x=x.npy    make a store\n",

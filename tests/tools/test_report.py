@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 import report_check
 
+from gz._base.sizes import rounded
 from gz._report.build import of_bench, of_run
 from gz._report.series import over_time, smooth_rates
 from gz._report.svg import Level, Series, bars, lines, standalone
@@ -102,6 +103,15 @@ def test_the_report_of_a_benchmark_states_the_checklist_and_shows_the_plots():
         assert word in page, word
     assert "Degrees: node to node" in page
     assert page.count("<svg") == 6
+
+
+def test_rates_are_written_out():
+    found = bench_found()
+    found["phases"][1]["warm"] = found["phases"][1]["warm"] | {"batches_per_second": 1234.5}
+    page = of_bench(found)
+    assert "1,230" in page
+    assert "e+0" not in page
+    assert [rounded(v, 2) for v in (0.0123, 7, 364.0, 12_345)] == ["0.012", "7", "360", "12,000"]
 
 
 @pytest.mark.parametrize("page", [run_page, lambda: of_bench(bench_found())], ids=["run", "bench"])

@@ -10,6 +10,7 @@
 #include "file/format.h"
 #include "file/mapping.h"
 #include "read/row_source.h"
+#include "read/shown_file.h"
 
 namespace gz {
 

@@ -21,15 +21,21 @@ PAGE, EVERY = 4096, 16
 TARGET_BESIDE, TARGET_MISSING = 0.75, 0.25
 
 
-def evict(path: str, every: int = 1) -> None:
-    """Puts every so many-th page of a file out of the page cache; pages that are mapped stay."""
+def evict(path: str) -> None:
+    """Puts a file out of the page cache; pages that are mapped stay."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-        if every == 1:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            return
-        for at in range(0, os.path.getsize(path), every * PAGE):
-            os.posix_fadvise(file.fileno(), at, PAGE, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def bring_in(path: str, but_every: int | None = None) -> None:
+    """Puts a file into the page cache, page by page; but for every so many-th page of it."""
+    evict(path)
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead, and no large folios
+        for page in range(-(-os.path.getsize(path) // PAGE)):
+            if but_every is None or page % but_every:
+                os.pread(file.fileno(), PAGE, page * PAGE)
 
 
 class ColdGathers:
@@ -56,7 +62,7 @@ class ColdGathers:
         self._thread.join()
 
 
-def beside(report, store, path) -> None:
+def beside(report, store) -> None:
     import numpy as np
 
     graph, fs = store.graph(), store.feature("x")
@@ -66,7 +72,7 @@ def beside(report, store, path) -> None:
 
     def sample(turn: int) -> None:
         for i, some in enumerate(seeds[turn]):
-            graph.sample(some, FANOUTS, rng_seed=turn * BATCHES + i)
+            graph.sample(some, FANOUTS, rng_seed=(turn + 1) * BATCHES + i)
 
     def sample_beside(turn: int) -> None:
         with ColdGathers(fs, turn + 1):
@@ -84,9 +90,9 @@ def beside(report, store, path) -> None:
 
 
 def missing(report, path) -> None:
-    import gz
     import numpy as np
-    from _process import warm
+
+    import gz
 
     seconds: dict[str, list[float]] = {"all in memory": [], "2 of 32 pages missing": []}
     rng, bystanders = np.random.default_rng(2), _common.Bystanders()
@@ -96,9 +102,7 @@ def missing(report, path) -> None:
             fs = gz.open(str(path)).feature("y")  # anew: pages that are mapped cannot be put out
             fs._file.configure(0, False)
             ids = rng.integers(0, len(fs), ROWS) if ids is None else ids
-            warm(fs.path)
-            if name != "all in memory":
-                evict(fs.path, EVERY)
+            bring_in(fs.path, None if name == "all in memory" else EVERY)
             start = time.perf_counter()
             fs.gather(ids)
             times.append(time.perf_counter() - start)
@@ -115,13 +119,14 @@ def missing(report, path) -> None:
 
 def main() -> None:
     args = _common.options(__doc__)
-    import gz
     from _data import Data
+
+    import gz
 
     gz.set_num_threads(args.threads)
     path = Data(args.data, args.scale).store()
     report = _common.Report("cold", args, batch=BATCH, fanouts=FANOUTS, rows=ROWS, cold_rows=COLD_ROWS)
-    beside(report, gz.open(str(path)), path)
+    beside(report, gz.open(str(path)))
     missing(report, path)
     report.finish()
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "column/shown_file.h"
 #include "file/encoding.h"
 #include "file/format.h"
 #include "file/mapping.h"
 #include "read/row_source.h"
-#include "read/shown_file.h"
 
 namespace gz {
 

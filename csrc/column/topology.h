@@ -5,12 +5,12 @@
 #include <memory>
 #include <string>
 
+#include "column/shown_file.h"
 #include "file/format.h"
 #include "file/mapping.h"
 #include "memory/pool.h"
 #include "read/held_copy.h"
 #include "read/residency.h"
-#include "read/shown_file.h"
 
 namespace gz {
 
@@ -53,10 +53,10 @@ struct Topology {
   IdArray edge_positions;
   const float* weights = nullptr;
   const AliasEntry* alias = nullptr;
-  std::string name;                   // the file's path, or what the arrays are; for messages
-  std::shared_ptr<const void> owner;  // keeps the memory alive
-  std::shared_ptr<Mapping> mapping;   // null for arrays
-  WritableCopy tensors;               // what users see of it
+  std::string name;                      // the file's path, or what the arrays are; for messages
+  std::shared_ptr<const void> owner;     // keeps the memory alive
+  std::shared_ptr<Mapping> mapping;      // null for arrays
+  WritableCopy tensors;                  // what users see of it
   std::shared_ptr<Residency> residency;  // null for arrays
   std::shared_ptr<HeldCopy> held;  // of the lists and their starts; null for arrays, and where it cannot pay
 
@@ -108,8 +108,8 @@ struct Topology {
   // Brings them in, many at a time, where page faults would do it one by one.
   template <class Address>
   void fetch(size_t count, Address&& address, size_t bytes) const {
-    residency->fetch(
-        count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); });
+    residency->fetch(count,
+                     [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); });
   }
 
   // Both: whether some were missing. range(i): {address, bytes} of the i-th.

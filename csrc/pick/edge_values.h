@@ -1,8 +1,8 @@
 // What is read of edges to pick them by weight or by time, brought in many pages at a time where it is not in
 // memory.
 //
-// An edge's value lies in a column, at its row or at its neighbour; which these are may have to be read first,
-// from the topology. Nothing of it is kept: what follows reads the same places through the mappings.
+// An edge's value lies in a column, at its row or at its neighbour; which these are may have to be read
+// first, from the topology. Nothing of it is kept: what follows reads the same places through the mappings.
 #pragma once
 
 #include <cstdint>

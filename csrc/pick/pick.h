@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "base/rng.h"
+#include "column/shown_file.h"
 #include "column/topology.h"
 #include "memory/pool.h"
-#include "read/shown_file.h"
 
 namespace gz {
 

@@ -1,10 +1,10 @@
 // Topologies and features: columns in mapped files, or arrays in memory.
 #include "column/feature.h"
 #include "column/hot_rows.h"
+#include "column/shown_file.h"
 #include "column/verify.h"
 #include "python/bindings.h"
 #include "read/check.h"
-#include "read/shown_file.h"
 
 namespace gz {
 
@@ -141,8 +141,9 @@ void bind_topology(nb::module_& m) {
       .def_prop_ro("out", [](const Topology& t) { return t.direction == Direction::kOut; })
       .def_prop_ro("weighted", [](const Topology& t) { return t.weights != nullptr; })
       .def_prop_ro("has_edge_ids", [](const Topology& t) { return bool(t.edge_ids); })
-      .def_prop_ro("writable",
-                   [](const Topology& t) { return !t.mapping || t.tensors.of(t.residency)->mapping().writable(); })
+      .def_prop_ro(
+          "writable",
+          [](const Topology& t) { return !t.mapping || t.tensors.of(t.residency)->mapping().writable(); })
       .def_prop_ro("indptr", &section<kIndptr>)
       .def_prop_ro("indices", &section<kIndices>)
       .def_prop_ro("edge_ids", &section<kEdgeIds>)
@@ -237,7 +238,8 @@ void bind_feature(nb::module_& m) {
           "checksum", [](const Feature& f) { return header_of(*f.mapping).checksum; },
           "Of the header, and so of all data. Of a .gd file only.")
       .def_ro("offset", &Feature::offset)
-      .def_prop_ro("writable", [](const Feature& f) { return f.tensor.of(f.source->residency())->mapping().writable(); })
+      .def_prop_ro("writable",
+                   [](const Feature& f) { return f.tensor.of(f.source->residency())->mapping().writable(); })
       .def(
           "bytes",
           [](const Feature& f) {

@@ -1,6 +1,6 @@
-// Picking by weight and by time from files that are not in memory, for the sanitizers: the picks of a warm run
-// for any number of threads, by deep reads of what is wanted and of little else. What the page map says is
-// counted in pages. Where the filesystem keeps files in memory, nothing is cold, and this says so.
+// Picking by weight and by time from files that are not in memory, for the sanitizers: the picks of a warm
+// run for any number of threads, by deep reads of what is wanted and of little else. What the page map says
+// is counted in pages. Where the filesystem keeps files in memory, nothing is cold, and this says so.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -176,8 +176,8 @@ void test_the_page_map_tells_what_is_there_from_what_is_not(const Files& files) 
             [&](size_t i) { return std::pair<uint64_t, uint64_t>((from + i * step) * kPage, 8); });
     return (r.counts().bytes - before) / kPage;
   };
-  fetch(0, pages, 8);                                // so far apart that reads are not joined
-  CHECK(fetch(0, pages, 8) == 0);                    // by what the map itself brought in
+  fetch(0, pages, 8);                                  // so far apart that reads are not joined
+  CHECK(fetch(0, pages, 8) == 0);                      // by what the map itself brought in
   const Opened again(files, files.edge_time_, false);  // another map of the same pages: it has to ask
   Residency& other = *again.feature->source->residency();
   const auto fetched_by_other = [&](uint64_t first) {

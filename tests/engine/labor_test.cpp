@@ -1,5 +1,5 @@
-// LABOR hop by hop, for the sanitizers: what defines a sample of it, its inclusion probabilities, and the same
-// result for any number of threads. Accuracy and agreement with DGL are tested in Python.
+// LABOR hop by hop, for the sanitizers: what defines a sample of it, its inclusion probabilities, and the
+// same result for any number of threads. Accuracy and agreement with DGL are tested in Python.
 #include "sample/labor.h"
 
 #include <algorithm>

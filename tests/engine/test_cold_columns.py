@@ -1,5 +1,5 @@
-"""Weights and times that are not in memory: what sampling by them needs is read many pages at a time, and picks
-are those of a warm run. The files are put out of the page cache as in test_out_of_core.py.
+"""Weights and times that are not in memory: what sampling by them needs is read many pages at a time, and the
+picks are those of a warm run. The files are put out of the page cache as in test_out_of_core.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-#include "read/shown_file.h"
+#include "column/shown_file.h"
 
 #include <map>
 #include <mutex>
@@ -67,8 +67,8 @@ void gather_array(const void* rows, uint64_t num_rows, size_t row_bytes, const i
   const auto offset = [&](int64_t id) { return place.offset + static_cast<uint64_t>(id) * row_bytes; };
   if (place.file && row_bytes && !place.file->likely(count, [&](size_t i) { return offset(ids[i]); })) {
     const PooledArray<int64_t> own = checked_copy(ids, count, num_rows, "row");
-    place.file->fetch(
-        count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset(own[i]), row_bytes); });
+    place.file->fetch(count,
+                      [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset(own[i]), row_bytes); });
   }
   gather(rows, num_rows, row_bytes, ids, count, out);
 }

@@ -342,7 +342,8 @@ class NeighborSampler(EngineSampler):
             other, own, rows = (torch.from_numpy(a) for a in (found.neighbour, found.frontier, found.rows))
             edge_time = self._times.of_edges(t)
             if edge_time is not None and seed_time is not None:
-                keep = torch.from_numpy(edge_time)[rows] <= seed_time[batch[frontier][own]]
+                own_time = adapter.take_rows(torch.from_numpy(edge_time), rows)
+                keep = own_time <= seed_time[batch[frontier][own]]
                 other, own, rows = other[keep], own[keep], rows[keep]
             near[t], far[t], named[t] = own, other, self._named(t, rows)
         return (near, far, named) if backward else (far, near, named)

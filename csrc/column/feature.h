@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "column/shown_file.h"
 #include "file/encoding.h"
 #include "file/format.h"
 #include "file/mapping.h"

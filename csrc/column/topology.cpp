@@ -41,7 +41,7 @@ std::shared_ptr<Topology> Topology::open(const std::string& path, int opened) {
   t->mapping = mapping;
   if (t->indptr[0] != 0 || t->indptr[t->num_nodes] != t->num_edges)
     throw FormatError(path, "indptr does not run from 0 to the number of edges");
-  t->residency = std::make_unique<Residency>(mapping);
+  t->residency = std::make_shared<Residency>(mapping);
   const Section &starts = h.sections[kIndptr], &lists = h.sections[kIndices];
   t->held = HeldCopy::of(mapping, starts.offset, lists.offset + lists.bytes - starts.offset);
   // Lists are short and far apart: read-ahead around them would only evict what is useful.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "column/shown_file.h"
 #include "file/format.h"
 #include "file/mapping.h"
 #include "memory/pool.h"
@@ -52,13 +53,12 @@ struct Topology {
   IdArray edge_positions;
   const float* weights = nullptr;
   const AliasEntry* alias = nullptr;
-  std::string name;                   // the file's path, or what the arrays are; for messages
-  std::shared_ptr<const void> owner;  // keeps the memory alive
-  std::shared_ptr<Mapping> mapping;   // null for arrays
-  WritableCopy tensors;               // what users see of it
-  std::unique_ptr<Residency> residency;
+  std::string name;                      // the file's path, or what the arrays are; for messages
+  std::shared_ptr<const void> owner;     // keeps the memory alive
+  std::shared_ptr<Mapping> mapping;      // null for arrays
+  WritableCopy tensors;                  // what users see of it
+  std::shared_ptr<Residency> residency;  // null for arrays
   std::shared_ptr<HeldCopy> held;  // of the lists and their starts; null for arrays, and where it cannot pay
-  mutable ReadCounts counts;
 
   // Opens a .gl file: checks the header and both ends of indptr. Reads three pages whatever the size.
   // `opened`: as in Mapping::open.
@@ -108,21 +108,17 @@ struct Topology {
   // Brings them in, many at a time, where page faults would do it one by one.
   template <class Address>
   void fetch(size_t count, Address&& address, size_t bytes) const {
-    residency->fetch(
-        count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); }, counts);
+    residency->fetch(count,
+                     [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); });
   }
 
-  // Both. range(i): {address, bytes} of the i-th.
+  // Both: whether some were missing. range(i): {address, bytes} of the i-th.
   template <class Range>
-  void fetch_missing(size_t count, Range&& range) const {
-    if (!cold(count, [&](size_t i) { return range(i).first; })) return;
-    residency->fetch(
-        count,
-        [&](size_t i) {
-          const auto [address, bytes] = range(i);
-          return std::pair<uint64_t, uint64_t>(offset_of(address), bytes);
-        },
-        counts);
+  bool fetch_missing(size_t count, Range&& range) const {
+    return residency && residency->fetch_missing(count, [&](size_t i) {
+      const auto [address, bytes] = range(i);
+      return std::pair<uint64_t, uint64_t>(offset_of(address), bytes);
+    });
   }
 
   // Both for the starts of lists.

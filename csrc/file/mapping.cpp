@@ -188,12 +188,6 @@ uint64_t Mapping::resident_bytes(uint64_t offset, uint64_t bytes) const {
   return pages * kPage;
 }
 
-std::shared_ptr<Mapping> WritableCopy::of(const Mapping& mapping) const {
-  std::lock_guard lock(fork_mutex());
-  if (!copy_) copy_ = mapping.writable_copy();
-  return copy_;
-}
-
 std::shared_ptr<Mapping> open_checked(const std::string& path, Kind kind, int opened) {
   auto mapping = Mapping::open(path, opened);
   if (mapping->size() < kPage)

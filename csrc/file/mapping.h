@@ -61,15 +61,6 @@ class Mapping {
   std::optional<GuardedFile> guard_;
 };
 
-// The writable copy of a mapping that users see, made when it is first asked for.
-class WritableCopy {
- public:
-  std::shared_ptr<Mapping> of(const Mapping& mapping) const;
-
- private:
-  mutable std::shared_ptr<Mapping> copy_;  // under fork_mutex()
-};
-
 // Maps `path` and checks its header. The header of the result is at data().
 std::shared_ptr<Mapping> open_checked(const std::string& path, Kind kind, int opened = -1);
 inline const Header& header_of(const Mapping& m) {

@@ -8,6 +8,7 @@
 #include "base/threads.h"
 #include "memory/memory.h"
 #include "pick/scan.h"
+#include "pick/scan_fetch.h"
 #include "pick/subset.h"
 
 namespace gz {
@@ -164,15 +165,19 @@ void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier
                    const PickOptions& o, const Outputs& out) {
   constexpr size_t kScanChunk = 64;
   const size_t chunks = (f.size + kScanChunk - 1) / kScanChunk;
-  t.fetch_lists(f.nodes, f.size);
   std::vector<std::vector<int64_t>> picked(chunks);
   PooledArray<uint64_t> counts(f.size);
   MemoryClaim claim(kWhat);
   const ScanRequest request{t, columns, f, o, claim, counts.data()};
-  parallel_for(chunks, 1, [&](size_t from, size_t to) {
-    for (size_t c = from; c < to; ++c)
-      pick_by_scan(request, c * kScanChunk, std::min(f.size, (c + 1) * kScanChunk), picked[c]);
-  });
+  ScanFetch fetch(request);
+  for (size_t first_node = 0, end; first_node < f.size; first_node = end) {
+    end = fetch.bring_in(first_node, kScanChunk);
+    const size_t first_chunk = first_node / kScanChunk;
+    parallel_for((end - first_node + kScanChunk - 1) / kScanChunk, 1, [&](size_t from, size_t to) {
+      for (size_t c = first_chunk + from; c < first_chunk + to; ++c)
+        pick_by_scan(request, c * kScanChunk, std::min(f.size, (c + 1) * kScanChunk), picked[c]);
+    });
+  }
   size_t total = 0;
   for (const auto& chunk : picked) total += chunk.size();
   size_t at = out.grow(total, o.most);
@@ -181,17 +186,21 @@ void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier
     starts[c] = at;
     at += picked[c].size();
   }
+  const int64_t* const positions = out.positions.data();
+  parallel_for(chunks, 4, [&](size_t from, size_t to) {
+    for (size_t c = from; c < to; ++c) {
+      std::copy(picked[c].begin(), picked[c].end(), out.positions.data() + starts[c]);
+      size_t owner_at = starts[c];
+      for (size_t i = c * kScanChunk; i < std::min(f.size, (c + 1) * kScanChunk); ++i)
+        for (uint64_t j = 0; j < counts[i]; ++j) out.owners[owner_at++] = first + static_cast<int64_t>(i);
+    }
+  });
   with_width(t.indices, [&](const auto* indices) {
-    parallel_for(chunks, 4, [&](size_t from, size_t to) {
-      for (size_t c = from; c < to; ++c) {
-        std::copy(picked[c].begin(), picked[c].end(), out.positions.data() + starts[c]);
-        for (int64_t p : picked[c]) __builtin_prefetch(indices + p);
-        size_t owner_at = starts[c];
-        for (size_t i = c * kScanChunk; i < std::min(f.size, (c + 1) * kScanChunk); ++i)
-          for (uint64_t j = 0; j < counts[i]; ++j) out.owners[owner_at++] = first + static_cast<int64_t>(i);
-        read_neighbours(t, indices, out.positions.data() + starts[c], out.neighbours.data() + starts[c],
-                        picked[c].size());
-      }
+    const size_t base = out.positions.size() - total;
+    t.fetch_missing(total,
+                    [&](size_t i) { return std::pair(indices + positions[base + i], sizeof *indices); });
+    parallel_for(total, kChunk * 8, [&](size_t from, size_t to) {
+      read_neighbours(t, indices, positions + base + from, out.neighbours.data() + base + from, to - from);
     });
   });
 }

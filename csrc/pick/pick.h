@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/rng.h"
+#include "column/shown_file.h"
 #include "column/topology.h"
 #include "memory/pool.h"
 
@@ -17,8 +18,19 @@ struct Column {
   const void* data = nullptr;
   DType dtype = DType::kNone;
   uint64_t size = 0;
+  ArrayPlace place = {};
 
   explicit operator bool() const { return data != nullptr; }
+  size_t width() const { return dtype_bytes(dtype); }
+  // Brings in values about to be read that are not in memory; whether there were any. row(i): of the i-th;
+  // one that is not below `size` is left to whoever reads it.
+  template <class Row>
+  bool fetch_missing(size_t count, Row&& row) const {
+    return place.fetch_missing(count, width(), [&](size_t i) {
+      const uint64_t at = row(i);
+      return at < size ? at : UINT64_MAX;
+    });
+  }
 };
 
 // What an edge type's picks go by. Rows: those of the edge columns, Topology::num_rows() of them.

@@ -30,10 +30,7 @@ class ScanPicker {
 
   // Appends the positions of the edges picked for node i of the frontier.
   void operator()(const Frontier& f, size_t i, std::vector<int64_t>& out);
-  // Whether what may be picked is found by search(), for nodes [from, to), and taken by take_before().
-  bool searches(const Frontier& f) const {
-    return c_.ascending && !c_.weights && f.seed_time && (c_.edge_time || c_.node_time);
-  }
+  // Where what may be picked is found by searches: first these, for nodes [from, to).
   void search(const Frontier& f, size_t from, size_t to);
   void take_before(const Frontier& f, size_t from, size_t i, std::vector<int64_t>& out);
 
@@ -277,7 +274,7 @@ double ScanPicker::add_weights(int scale) {
 
 void pick_by_scan(const ScanRequest& r, size_t from, size_t to, std::vector<int64_t>& positions) {
   ScanPicker picker(r.topology, r.columns, r.options, r.claim);
-  const bool searches = picker.searches(r.frontier);
+  const bool searches = r.searches();
   if (searches) picker.search(r.frontier, from, to);
   for (size_t i = from; i < to; ++i) {
     const size_t before = positions.size();

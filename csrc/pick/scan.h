@@ -20,6 +20,10 @@ struct ScanRequest {
   const PickOptions& options;
   MemoryClaim& claim;  // asked before results are made
   uint64_t* counts;    // of each frontier node: how many were picked
+
+  bool temporal() const { return frontier.seed_time && (columns.edge_time || columns.node_time); }
+  // Whether what may be picked is found by searches.
+  bool searches() const { return columns.ascending && !columns.weights && temporal(); }
 };
 
 // Appends the positions of the edges picked for nodes [from, to) of the frontier.

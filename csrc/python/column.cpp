@@ -1,10 +1,10 @@
 // Topologies and features: columns in mapped files, or arrays in memory.
 #include "column/feature.h"
 #include "column/hot_rows.h"
+#include "column/shown_file.h"
 #include "column/verify.h"
 #include "python/bindings.h"
 #include "read/check.h"
-#include "read/gather.h"
 
 namespace gz {
 
@@ -20,7 +20,8 @@ Column column_from(const std::optional<AnyColumn>& array, std::initializer_list<
                                                       : DType::kNone;
   std::string names;
   for (DType ok : allowed) {
-    if (ok == given) return {array->data(), given, array->shape(0)};
+    if (ok == given)
+      return {array->data(), given, array->shape(0), ArrayPlace::of(array->data(), array->nbytes())};
     names += std::string(names.empty() ? "" : " or ") + dtype_name(ok);
   }
   throw std::invalid_argument(std::string(what) + " must be " + names);
@@ -31,9 +32,9 @@ namespace {
 using AnyArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 // Mapped memory as bytes; Python gives it its dtype and shape.
-Field<uint8_t> mapped_bytes(const std::byte* data, size_t bytes, const std::shared_ptr<Mapping>& mapping) {
-  auto* file = reinterpret_cast<uint8_t*>(const_cast<std::byte*>(data));
-  return array_over(file, {bytes}, new std::shared_ptr<Mapping>(mapping));
+Field<uint8_t> shown_bytes(const std::shared_ptr<ShownFile>& file, uint64_t offset, size_t bytes) {
+  auto* data = reinterpret_cast<uint8_t*>(file->mapping().data() + offset);
+  return array_over(data, {bytes}, new std::shared_ptr<ShownFile>(file));
 }
 
 // ---- topology ----
@@ -52,8 +53,7 @@ std::optional<PySection> section(const Topology& t) {
   if (!t.mapping) return {};
   const Section s = guarded([&] { return header_of(*t.mapping).sections[index]; });
   if (s.dtype == DType::kNone) return {};
-  const auto seen = t.tensors.of(*t.mapping);
-  return PySection{dtype_name(s.dtype), mapped_bytes(seen->data() + s.offset, s.bytes, seen)};
+  return PySection{dtype_name(s.dtype), shown_bytes(t.tensors.of(t.residency), s.offset, s.bytes)};
 }
 
 IdArray ids_from(const AnyColumn& a, const char* what) {
@@ -108,9 +108,10 @@ PyNeighbors neighbors(const Topology& t, int64_t node) {
 
 nb::dict topology_stats(const Topology& t) {
   nb::dict d;
-  d["reads"] = t.counts.reads.load();
-  d["bytes_read"] = t.counts.bytes.load();
-  d["read_seconds"] = t.counts.seconds();
+  const ReadCounts* counts = t.residency ? &t.residency->counts() : nullptr;
+  d["reads"] = counts ? counts->reads.load() : 0;
+  d["bytes_read"] = counts ? counts->bytes.load() : 0;
+  d["read_seconds"] = counts ? counts->seconds() : 0.0;
   d["held"] = t.held && t.held->held() ? t.held->bytes() : 0;
   return d;
 }
@@ -140,8 +141,9 @@ void bind_topology(nb::module_& m) {
       .def_prop_ro("out", [](const Topology& t) { return t.direction == Direction::kOut; })
       .def_prop_ro("weighted", [](const Topology& t) { return t.weights != nullptr; })
       .def_prop_ro("has_edge_ids", [](const Topology& t) { return bool(t.edge_ids); })
-      .def_prop_ro("writable",
-                   [](const Topology& t) { return !t.mapping || t.tensors.of(*t.mapping)->writable(); })
+      .def_prop_ro(
+          "writable",
+          [](const Topology& t) { return !t.mapping || t.tensors.of(t.residency)->mapping().writable(); })
       .def_prop_ro("indptr", &section<kIndptr>)
       .def_prop_ro("indices", &section<kIndices>)
       .def_prop_ro("edge_ids", &section<kEdgeIds>)
@@ -189,11 +191,11 @@ Field<uint8_t> gather_new(const Feature& f, const Ids& ids, const std::optional<
   return to_numpy(std::move(out));
 }
 
-void gather_array(const ReadOnlyArray& rows, const Ids& ids, const AnyArray& out) {
+void gather_rows_of_array(const ReadOnlyArray& rows, const Ids& ids, const AnyArray& out) {
   const size_t num_rows = rows.ndim() ? rows.shape(0) : 0;
   const size_t row_bytes = num_rows ? rows.nbytes() / num_rows : 0;
   checked_output_bytes(out, checked_product(ids.shape(0), row_bytes));
-  without_gil([&] { gather(rows.data(), num_rows, row_bytes, ids.data(), ids.shape(0), out.data()); });
+  without_gil([&] { gather_array(rows.data(), num_rows, row_bytes, ids.data(), ids.shape(0), out.data()); });
 }
 
 nb::dict feature_stats(const Feature& f) {
@@ -236,12 +238,12 @@ void bind_feature(nb::module_& m) {
           "checksum", [](const Feature& f) { return header_of(*f.mapping).checksum; },
           "Of the header, and so of all data. Of a .gd file only.")
       .def_ro("offset", &Feature::offset)
-      .def_prop_ro("writable", [](const Feature& f) { return f.tensor.of(*f.mapping)->writable(); })
+      .def_prop_ro("writable",
+                   [](const Feature& f) { return f.tensor.of(f.source->residency())->mapping().writable(); })
       .def(
           "bytes",
           [](const Feature& f) {
-            const auto seen = f.tensor.of(*f.mapping);
-            return mapped_bytes(seen->data() + f.offset, f.bytes(), seen);
+            return shown_bytes(f.tensor.of(f.source->residency()), f.offset, f.bytes());
           },
           "All rows as they are stored, in place.")
       .def(
@@ -262,8 +264,8 @@ void bind_feature(nb::module_& m) {
       .def("gather", &gather_new, "ids"_a, "dtype"_a = nb::none())
       .def("gather_into", &gather_into, "ids"_a, "out"_a.noconvert(),  // a copy of it would be filled
            "dtype"_a = nb::none());
-  m.def("gather_array", &gather_array, "rows"_a, "ids"_a, "out"_a.noconvert(),
-        "Copies rows of an array in memory.");
+  m.def("gather_array", &gather_rows_of_array, "rows"_a, "ids"_a, "out"_a.noconvert(),
+        "Copies rows of an array, in memory or shown of a file.");
   m.def("verify_feature", released(&verify_feature), "path"_a, "opened"_a = -1);
 }
 

@@ -110,16 +110,16 @@ void Residency::start_loading() {
   }
 }
 
-void Residency::fetch_pages(PooledArray<RowRequest>& pages, ReadCounts& counts) {
+void Residency::fetch_pages(PooledArray<RowRequest>& pages) {
   if (pages.size() == 0) return;
   {
     std::lock_guard lock(fork_mutex());
     if (!through_) through_ = std::make_unique<ReadFile>(mapping_, ReadFile::Caching::kThrough);
   }
-  const uint64_t before = counts.bytes;
-  read_rows(*through_, 0, kPage, pages, nullptr, counts);
+  const uint64_t before = counts_.bytes;
+  read_rows(*through_, 0, kPage, pages, nullptr, counts_);
   for (const RowRequest& page : pages) map().brought_in(page.row);
-  fetched(counts.bytes - before);
+  fetched(counts_.bytes - before);
 }
 
 }  // namespace gz

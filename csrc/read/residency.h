@@ -44,13 +44,25 @@ class Residency {
     return warm;
   }
 
+  // Both: whether some were missing, which are there now.
+  template <class Range>
+  bool fetch_missing(size_t count, Range&& range) {
+    if (likely(count, [&](size_t i) { return range(i).first; })) return false;
+    fetch(count, range);
+    return true;
+  }
+
   // Tells of bytes that had to be fetched; may start the background load.
   void fetched(uint64_t bytes);
 
+  // Of all reads of the file, whoever makes them.
+  ReadCounts& counts() { return counts_; }
+  const ReadCounts& counts() const { return counts_; }
+
   // Brings the pages of `count` ranges into the page cache, those that are not there, many at a time.
-  // range(i): {offset, bytes}.
+  // range(i): {offset, bytes}; 0 bytes for none.
   template <class Range>
-  void fetch(size_t count, Range&& range, ReadCounts& counts) {
+  void fetch(size_t count, Range&& range) {
     PageMap& there = map();
     there.forget_if_old();
     PooledArray<RowRequest> pages;
@@ -65,7 +77,7 @@ class Residency {
       }
     }
     pages.resize(n);
-    fetch_pages(pages, counts);
+    fetch_pages(pages);
   }
 
  private:
@@ -81,7 +93,7 @@ class Residency {
   bool resident(uint64_t offset) const;
   PageMap& map() const;  // made on first use
   void start_loading();
-  void fetch_pages(PooledArray<RowRequest>& pages, ReadCounts& counts);
+  void fetch_pages(PooledArray<RowRequest>& pages);
 
   struct Load;  // shared with the background thread
 
@@ -91,6 +103,7 @@ class Residency {
   std::atomic<uint64_t> fetched_{0};
   mutable std::atomic<uint32_t> warm_looks_{0}, asked_{0};
   std::shared_ptr<Load> load_;
+  ReadCounts counts_;
   mutable std::atomic<PageMap*> map_{nullptr};
   std::shared_ptr<governor::PagesWanted> wanted_;  // under fork_mutex()
   std::unique_ptr<ReadFile> through_;              // made on first use, under fork_mutex()

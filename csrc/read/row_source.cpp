@@ -33,13 +33,13 @@ RowSource::RowSource(std::shared_ptr<Mapping> mapping, uint64_t first, uint64_t 
       first_(first),
       num_rows_(num_rows),
       row_bytes_(row_bytes),
-      residency_(mapping_, row_bytes < kSmallRow) {}
+      residency_(std::make_shared<Residency>(mapping_, row_bytes < kSmallRow)) {}
 
 RowSource::~RowSource() = default;
 
 void RowSource::configure(uint64_t cache, bool load) {
   const bool small = row_bytes_ < kSmallRow;
-  residency_.allow_loading(load);
+  residency_->allow_loading(load);
   struct stat st = {};
   if (::fstat(mapping_->fd(), &st) != 0 || small) cache = 0;
   cache_.set({.device = st.st_dev,
@@ -60,11 +60,11 @@ void RowSource::gather(const int64_t* ids, size_t count, char* out, const RowFor
   check_ids(ids, count, num_rows_, "row");
   if (count == 0 || row_bytes_ == 0) return;
   const auto place = [&](int64_t id) { return first_ + static_cast<uint64_t>(id) * row_bytes_; };
-  if (!residency_.likely(count, [&](size_t i) { return place(ids[i]); })) {
+  if (!residency_->likely(count, [&](size_t i) { return place(ids[i]); })) {
     const PooledArray<int64_t> own = checked_copy(ids, count, num_rows_, "row");
     if (row_bytes_ >= kSmallRow) return gather_cold_as(format, own.data(), count, out);
-    residency_.fetch(
-        count, [&](size_t i) { return std::pair<uint64_t, uint64_t>(place(own[i]), row_bytes_); }, counts_);
+    residency_->fetch(count,
+                      [&](size_t i) { return std::pair<uint64_t, uint64_t>(place(own[i]), row_bytes_); });
   }
   mapped_.fetch_add(count, std::memory_order_relaxed);
   const std::byte* const rows = mapping_->data() + first_;
@@ -90,7 +90,7 @@ void RowSource::gather_cold(const int64_t* ids, size_t count, char* out) {
   } else {
     for (size_t i = 0; i < count; ++i) wanted[i] = {static_cast<uint64_t>(ids[i]), i};
   }
-  const std::shared_ptr<SharedCache> cache = residency_.may_load() ? nullptr : cache_.get();
+  const std::shared_ptr<SharedCache> cache = residency_->may_load() ? nullptr : cache_.get();
   const auto slabs = cache ? cache->slabs() : nullptr;
   if (slabs)
     gather_cached(wanted, out, *cache, *slabs);
@@ -100,7 +100,7 @@ void RowSource::gather_cold(const int64_t* ids, size_t count, char* out) {
 
 // What a background load has brought in already is copied, the rest is read.
 void RowSource::gather_uncached(PooledArray<RowRequest>& wanted, char* out, SharedCache* cache) {
-  const uint64_t loaded = residency_.loaded();
+  const uint64_t loaded = residency_->loaded();
   size_t n = 0;
   for (const RowRequest r : wanted) {
     if (first_ + (r.row + 1) * row_bytes_ <= loaded)
@@ -157,28 +157,29 @@ void RowSource::read(PooledArray<RowRequest>& requests, char* out) {
   }
   misses_.fetch_add(requests.size(), std::memory_order_relaxed);
   const size_t rows = requests.size();
-  read_rows(*past_, first_, row_bytes_, requests, out, counts_);
-  residency_.fetched(rows * row_bytes_);
+  read_rows(*past_, first_, row_bytes_, requests, out, residency_->counts());
+  residency_->fetched(rows * row_bytes_);
 }
 
 RowSource::Stats RowSource::stats() const {
   const std::shared_ptr<SharedCache> cache = cache_.peek();
   const SharedCache::Stats c = cache ? cache->stats() : SharedCache::Stats{};
-  const uint64_t waits = counts_.waits;
+  const ReadCounts& counts = residency_->counts();
+  const uint64_t waits = counts.waits;
   return {.mapped = mapped_,
           .near = taken_,
           .hits = hits_,
           .misses = misses_,
-          .reads = counts_.reads,
-          .bytes_read = counts_.bytes,
-          .read_seconds = counts_.seconds(),
-          .queue_depth = waits ? static_cast<double>(counts_.in_flight) / static_cast<double>(waits) : 0.0,
+          .reads = counts.reads,
+          .bytes_read = counts.bytes,
+          .read_seconds = counts.seconds(),
+          .queue_depth = waits ? static_cast<double>(counts.in_flight) / static_cast<double>(waits) : 0.0,
           .cache_bytes = c.size.bytes,
           .cache_rows = c.size.rows,
           .cached_rows = c.size.filled_rows,
           .cache_most = c.most,
           .cache_why = c.why,
-          .loaded = residency_.loaded()};
+          .loaded = residency_->loaded()};
 }
 
 }  // namespace gz

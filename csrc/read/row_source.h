@@ -52,6 +52,7 @@ class RowSource {
     uint64_t loaded;        // bytes of the file the background load has brought in
   };
   Stats stats() const;
+  const std::shared_ptr<Residency>& residency() const { return residency_; }
 
  private:
   void gather_cold_as(const RowFormat& format, const int64_t* ids, size_t count, char* out);
@@ -64,14 +65,13 @@ class RowSource {
   std::shared_ptr<Mapping> mapping_;
   uint64_t first_, num_rows_;
   size_t row_bytes_;
-  Residency residency_;
+  std::shared_ptr<Residency> residency_;
   std::shared_ptr<NearRows> near_;
 
   CacheUse cache_;
   std::unique_ptr<ReadFile> past_;  // under fork_mutex()
 
   std::atomic<uint64_t> mapped_{0}, taken_{0}, hits_{0}, misses_{0};
-  ReadCounts counts_;
 };
 
 }  // namespace gz

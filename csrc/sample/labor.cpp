@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "base/threads.h"
+#include "pick/edge_values.h"
 #include "pick/weights.h"
 #include "sample/node_table.h"
 
@@ -66,6 +67,8 @@ Candidates collect(const EdgeType& type, const LayerSeeds& seeds) {
     table.number(c.local.size(), 0, true, IdsToNumber<uint64_t>{c.local.data(), c.distinct});
   if (type.columns.weights) {
     c.weight.resize(c.positions.size());
+    const EdgeValues weights(*type.topology, type.columns.weights, EdgeValues::By::kRow);
+    weights.fetch(c.positions.data(), c.positions.size());
     parallel_for(c.positions.size(), 4096, [&](size_t begin, size_t end) {
       for (size_t e = begin; e < end; ++e)
         c.weight[e] = weight_at(*type.topology, type.columns.weights, static_cast<uint64_t>(c.positions[e]));

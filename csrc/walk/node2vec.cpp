@@ -355,7 +355,7 @@ class Node2Vec {
 void node2vec_walks(const Topology& t, double p, double q, const WalkRequest& request, size_t num_starts) {
   with_width(t.indices, [&](const auto* indices) {
     using Id = std::remove_cvref_t<decltype(*indices)>;
-    if (t.cold(num_starts, [&](size_t i) { return t.indptr + request.starts[i]; }))
+    if (walks_are_cold(t, request.starts, num_starts))
       return Node2Vec<Id>(t, indices, p, q, std::min(num_starts, kColdWalks), true)
           .run(request, 0, num_starts);
     parallel_for(num_starts, kWalksPerTask, [&](size_t begin, size_t end) {

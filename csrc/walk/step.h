@@ -42,6 +42,13 @@ inline uint64_t resolve(const Topology& t, const Topology::Range& list, const Dr
   return entry.partner;
 }
 
+// Whether walks from `starts` would wait for the disk: at the starts of their lists, or at the lists.
+inline bool walks_are_cold(const Topology& t, const int64_t* starts, size_t count) {
+  return t.cold(count, [&](size_t i) { return t.indptr + starts[i]; }) || t.cold(count, [&](size_t i) {
+    return t.indices.address(t.edges_of(static_cast<uint64_t>(starts[i])).begin);
+  });
+}
+
 template <class Id>
 int64_t neighbour_at(const Topology& t, const Id* indices, uint64_t position) {
   const auto v = static_cast<uint64_t>(indices[position]);

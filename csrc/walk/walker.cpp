@@ -123,8 +123,7 @@ class WalkGroup {
 
 template <class Id, bool kWeighted>
 void first_order_walks(const Topology& t, const Id* indices, const WalkRequest& request, size_t num_starts) {
-  const auto start = [&](size_t i) { return t.indptr + request.starts[i]; };
-  if (t.cold(num_starts, start)) {
+  if (walks_are_cold(t, request.starts, num_starts)) {
     std::vector<Walk> walks(std::min(num_starts, kColdWalks));
     for (size_t first = 0; first < num_starts; first += walks.size()) {
       const std::span<Walk> some(walks.data(), std::min(walks.size(), num_starts - first));

@@ -77,7 +77,7 @@ lint: $(ENGINE)
 # Every test again and again, each round with another seed, many more generated examples, broken stores and twenty kills of an
 # ingest, until the time is up.
 soak: $(ENGINE)
-	@test $(CAPPED) -eq 0 || $(RUN) GZ_CAPPED=$(CAPPED) $(BIN)/pytest -q -rP tests/trust/test_campaigns.py -k limit
+	@test $(CAPPED) -eq 0 || $(RUN) GZ_CAPPED=$(CAPPED) $(BIN)/pytest -q -rP -o faulthandler_timeout=0 tests/trust/test_campaigns.py -k limit
 	@end=$$(($$(date +%s) + $(SOAK))); round=0; while [ $$(date +%s) -lt $$end ]; do \
 	  seed=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' '); round=$$((round + 1)); \
 	  echo "round $$round: GZ_TEST_SEED=$$seed"; \

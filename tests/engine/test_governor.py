@@ -132,7 +132,7 @@ def test_a_cache_is_given_back_when_the_script_needs_the_memory(played):
 @pytest.mark.skipif(
     not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library keeps no free pages"
 )
-@pytest.mark.parametrize("used, given_back", [(900, True), (300, False)])
+@pytest.mark.parametrize(("used", "given_back"), [(900, True), (300, False)])
 def test_what_a_script_freed_goes_back_where_memory_is_short(played, used, given_back):
     played(f"""
         import ctypes

@@ -68,13 +68,13 @@ def _doctor(args: argparse.Namespace, out: Output) -> int:
     request = request_of(args)
     caches = [(text, parse_cache(text)) for text in args.cache or ["auto"]]
     script = parse_memory(args.script, least=0)
+    work = Workload(gz.open(args.store), request) if args.store else None  # before anything that takes long
     place = args.store if args.store else args.dir
     found: dict[str, Any] = {"machine": machine.describe(), "storage": storage.describe(place)}
     versions = software.versions()
     found["versions"] = versions
     out.progress_line("trying PyG and DGL")
     found["frameworks"] = {} if args.no_frameworks else software.works(versions)
-    work = Workload(gz.open(args.store), request) if args.store else None
     with _file_to_read(work, args.dir) as file:
         direct, why = storage.direct_reads(file)
         found["storage"] |= {"direct": direct, "direct_why": why}

@@ -114,6 +114,8 @@ def test_verify_names_every_damaged_file(here, capsys):
     [
         ("info nothing", 1, "there is no such store"),
         ("verify nothing", 1, "there is no such store"),
+        ("doctor nothing", 1, "there is no such store"),
+        ("bench nothing", 1, "there is no such store"),
         ("ingest s --edges missing.csv", 1, "missing.csv: No such file"),
         ("ingest s", 2, "give --edges FILE"),
         ("ingest s --edges edges.csv --features x", 2, "'x': write it as NAME=FILE"),

@@ -1,6 +1,7 @@
 // What the engine's test programs share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,23 @@
   } while (false)
 
 namespace gz_test {
+
+template <class Error, class Fn>
+void check_throws(Fn&& fn) {
+  try {
+    fn();
+  } catch (const Error&) {
+    return;
+  }
+  std::fprintf(stderr, "expected an exception\n");
+  std::exit(1);
+}
+
+// Of arrays of the engine: whether they hold the same.
+template <class Array>
+bool same(const Array& a, const Array& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
 
 // A row's bytes follow from its number. Made eight at a time: under the sanitizers every step counts.
 inline std::vector<char> row_of(uint64_t row, size_t bytes) {

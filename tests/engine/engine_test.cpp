@@ -35,17 +35,7 @@
 namespace {
 
 using namespace gz;
-
-template <class Error, class Fn>
-void check_throws(Fn&& fn) {
-  try {
-    fn();
-  } catch (const Error&) {
-    return;
-  }
-  std::fprintf(stderr, "expected an exception\n");
-  std::exit(1);
-}
+using gz_test::check_throws;
 
 // A random graph with a hub, in memory.
 struct Arrays {

@@ -11,6 +11,7 @@
 namespace {
 
 using namespace gz;
+using gz_test::check_throws;
 
 struct Stream {
   std::vector<uint8_t> classes;
@@ -43,17 +44,6 @@ void test_every_node_has_a_part_and_no_part_too_much() {
     for (size_t v = 0; v < nodes; ++v) chosen += table[v] == p && s.classes[v] == 1;
     CHECK(chosen <= 28);
   }
-}
-
-template <class Error, class Call>
-void check_throws(Call call) {
-  bool thrown = false;
-  try {
-    call();
-  } catch (const Error&) {
-    thrown = true;
-  }
-  CHECK(thrown);
 }
 
 void test_bad_input_is_an_exception() {

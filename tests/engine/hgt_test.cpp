@@ -14,6 +14,7 @@
 namespace {
 
 using namespace gz;
+using gz_test::check_throws, gz_test::same;
 
 struct Arrays {
   std::vector<uint64_t> indptr{0};
@@ -62,21 +63,6 @@ struct Request {
                       num_samples, options);
   }
 };
-
-template <class Error, class Fn>
-void check_throws(Fn&& fn) {
-  try {
-    fn();
-  } catch (const Error&) {
-    return;
-  }
-  CHECK(!"expected an exception");
-}
-
-template <class T>
-bool same(const PooledArray<T>& a, const PooledArray<T>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
-}
 
 void test_any_number_of_threads_gives_the_same() {
   const Request request;

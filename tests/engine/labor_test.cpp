@@ -15,6 +15,7 @@
 namespace {
 
 using namespace gz;
+using gz_test::check_throws, gz_test::same;
 
 struct Arrays {
   std::vector<uint64_t> indptr{0};
@@ -66,21 +67,6 @@ struct Request {
                         options);
   }
 };
-
-template <class Error, class Fn>
-void check_throws(Fn&& fn) {
-  try {
-    fn();
-  } catch (const Error&) {
-    return;
-  }
-  CHECK(!"expected an exception");
-}
-
-template <class T>
-bool same(const PooledArray<T>& a, const PooledArray<T>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
-}
 
 // By neighbour, between which of its probabilities its random number lies: below all that let it in, above
 // all that did not.

@@ -35,6 +35,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=int, default=5, help="batches before the clock starts")
     parser.add_argument("--cache", default="auto")
     parser.add_argument("--prefetch", type=int, default=2)
+    parser.add_argument("--look-ahead", type=int, default=0, help="batches whose rows are read together")
     parser.add_argument("--split", default=None, help="of the store; all nodes when not given")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -113,8 +114,9 @@ def train_gz(args: argparse.Namespace) -> dict:
     )
     optimizer = torch.optim.Adam(convs.parameters(), lr=0.003)
     seeds = data.get_idx_split()[args.split] if args.split else None
+    options = {"look_ahead": args.look_ahead} if args.look_ahead else {}
     loader = gz_pyg.NeighborLoader(
-        data, FANOUTS, seeds, batch_size=BATCH, shuffle=True, prefetch=args.prefetch
+        data, FANOUTS, seeds, batch_size=BATCH, shuffle=True, prefetch=args.prefetch, **options
     )
 
     def step(batch):
@@ -133,15 +135,14 @@ def train_gz(args: argparse.Namespace) -> dict:
 
     def note() -> None:
         at_start["stats"], at_start["disk"] = data.store.stats(), disk_ticks(args.store)
-        at_start["time"] = time.perf_counter()
+        at_start["time"], at_start["cpu"] = time.perf_counter(), time.process_time()
 
     result = Clock(args, step).run(loader, note)
     stats, disk = data.store.stats(), disk_ticks(args.store)
-    wall = time.perf_counter() - at_start["time"]
+    wall, cpu = time.perf_counter() - at_start["time"], time.process_time() - at_start["cpu"]
     x = next(f for f in stats if f.endswith("x.gd"))
-    delta = {
-        k: stats[x][k] - at_start["stats"][x][k] for k in ("hits", "misses", "mapped", "reads", "bytes_read")
-    }
+    counts = ("hits", "misses", "mapped", "hot", "reads", "bytes_read")
+    delta = {k: stats[x][k] - at_start["stats"][x][k] for k in counts}
     asked = delta["hits"] + delta["misses"] + delta["mapped"]
 
     def since_start(count: str) -> int:
@@ -153,7 +154,12 @@ def train_gz(args: argparse.Namespace) -> dict:
         "open_ms": opening * 1e3,
         "plan": {f: s["plan"] for f, s in stats.items()},
         "io": stats[x]["io"],
+        "cpu_s_per_batch": cpu / args.batches,
+        "cache_bytes": stats[x]["cache_bytes"],
+        "cache_why": stats[x]["cache_why"],
         "miss_rate": delta["misses"] / max(1, asked),
+        "hit_rate": delta["hits"] / max(1, asked),
+        "hot_rate": delta["hot"] / max(1, asked),
         "mapped_rate": delta["mapped"] / max(1, asked),
         "mb_read_per_batch": delta["bytes_read"] / args.batches / 1e6,
         "reads_per_batch": delta["reads"] / args.batches,

@@ -1,6 +1,7 @@
 """A graph of the shape of ogbn-papers100M, at any scale, streamed into a store; never held in memory.
 
     python benchmarks/papers100m.py generate --scale 1 --out /data/papers --profile papers100m-directed
+    python benchmarks/papers100m.py features --out /data/papers --dtype int8
     python benchmarks/papers100m.py curves --scale 0.01 --profile friendster
 
 `--profile` says what a sampler meets: `even` (below) spreads neighbours over the whole graph, so that a
@@ -247,24 +248,22 @@ def generate_store(
     out: Path, papers: Papers, dtype: str, memory: str, threads: int, quiet: bool = False, **options: Any
 ) -> dict[str, Any]:
     """Writes the store and says what it took. `dtype`: what the features are stored as; they are read as
-    float32."""
+    float32. They come last: while edges are sorted the disk holds them twice."""
     import gz
 
     g = papers.graph
     phases = Phases(quiet)
     rows, edges = papers.num_row_chunks, papers.num_edge_chunks
-    x = ahead(lambda i: papers.feature_chunk(i, "float32"), rows, threads)
     y = (papers.label_chunk(i) for i in range(rows))
     start = time.monotonic()
     gz.ingest(
         out,
         edges=phases("edges", ahead(papers.edge_chunk, edges, threads), edges),
-        features={"x": phases("x", x, rows), "y": phases("y", y, rows)},
+        features={"y": phases("y", y, rows)},
         splits=papers.splits,
         num_nodes=g.num_nodes,
         undirected=papers.symmetric,
         memory=memory,
-        dtype={"x": dtype},
         meta={
             "generator": "papers100m.py",
             "profile": papers.profile,
@@ -274,6 +273,7 @@ def generate_store(
         },
         **options,
     )
+    write_features(out, papers, dtype, memory, threads, phases)
     seconds = time.monotonic() - start
     with open("/proc/self/status") as f:
         peak = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
@@ -295,13 +295,32 @@ def generate_store(
     }
 
 
+def write_features(
+    store: Path, papers: Papers, dtype: str, memory: str, threads: int, phases: Phases
+) -> None:
+    """Writes the features into the store, in the place of those that may be there."""
+    import gz
+
+    rows, opened = papers.num_row_chunks, gz.open(store)
+    if "x" in opened.node_columns():
+        opened.remove_feature("x")  # first: the disk may not have room for both
+    x = ahead(lambda i: papers.feature_chunk(i, "float32"), rows, threads)
+    opened.add_feature("x", phases("x", x, rows), dtype=dtype, memory=memory)
+
+
 def size_on_disk(papers: Papers, dtype: str) -> tuple[int, int]:
     """(bytes of the store, bytes needed while it is made: edges are spilled before they are sorted)."""
     g = papers.graph
-    row = papers.num_features * VALUE_BYTES[dtype] + 8 + 8
     edges = g.num_edges * (2 if papers.symmetric else 1)
-    store = g.num_nodes * row + 4 * edges
-    return store, store + 8 * edges
+    lists = g.num_nodes * (8 + 8) + 4 * edges
+    store = g.num_nodes * papers.num_features * VALUE_BYTES[dtype] + lists
+    return store, max(store, lists + 8 * edges)
+
+
+def of_store(store: Path) -> Papers:
+    """What a store was made from."""
+    meta = json.loads((store / "store.json").read_text())["meta"]
+    return Papers(meta["scale"], meta["seed"], noise=meta["noise"], profile=meta["profile"])
 
 
 def curves(papers: Papers, store: Path) -> tuple[dict[str, Any], _curves.Published]:
@@ -330,12 +349,16 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     profiles = ("even", *skew.PROFILES)
     command = commands.add_parser("generate", help="write the store")
-    command.add_argument("--out", type=Path, required=True, help="the store to write; must not exist")
-    command.add_argument(
-        "--dtype", choices=[*VALUE_BYTES], default="float32", help="what the features are stored as"
-    )
-    command.add_argument("--memory", default="2GB", help="what the ingest may take")
-    command.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="that make chunks")
+    again = commands.add_parser("features", help="write the features of a store anew, as another dtype")
+    for each, place in ((command, "the store to write; must not exist"), (again, "the store")):
+        each.add_argument("--out", type=Path, required=True, help=place)
+        each.add_argument(
+            "--dtype", choices=[*VALUE_BYTES], default="float32", help="what the features are stored as"
+        )
+        each.add_argument("--memory", default="2GB", help="what the ingest may take")
+        each.add_argument(
+            "--threads", type=int, default=len(os.sched_getaffinity(0)), help="that make chunks"
+        )
     command.add_argument("--directions", choices=("in", "both"), default="in")
     command.add_argument("--overwrite", action="store_true")
     measured = commands.add_parser("curves", help="print touched nodes and hits beside the published ones")
@@ -345,6 +368,11 @@ def main() -> None:
         each.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
 
+    if args.command == "features":
+        phases = Phases(quiet=False)
+        write_features(args.out, of_store(args.out), args.dtype, args.memory, args.threads, phases)
+        print(json.dumps({"dtype": args.dtype, "seconds": round(phases.seconds["x"], 1)}))
+        return
     papers = Papers(args.scale, args.seed, profile=args.profile)
     if args.command == "curves":
         with tempfile.TemporaryDirectory() as folder:

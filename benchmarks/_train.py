@@ -140,7 +140,7 @@ def train_gz(args: argparse.Namespace) -> dict:
     result = Clock(args, step).run(loader, note)
     stats, disk = data.store.stats(), disk_ticks(args.store)
     wall, cpu = time.perf_counter() - at_start["time"], time.process_time() - at_start["cpu"]
-    x = next(f for f in stats if f.endswith("x.gd"))
+    x = os.path.relpath(data.store.feature("x").path, data.store.path)
     counts = ("hits", "misses", "mapped", "hot", "reads", "bytes_read")
     delta = {k: stats[x][k] - at_start["stats"][x][k] for k in counts}
     asked = delta["hits"] + delta["misses"] + delta["mapped"]

@@ -66,6 +66,13 @@ def describe(store: Path) -> dict:
     }
 
 
+def column_of(store: Path) -> Path:
+    """The file of the features."""
+    import gz
+
+    return Path(gz.open(store, cache=0).feature("x").path)
+
+
 def name_of(about: dict, args) -> str:
     parts = [about["profile"], about["dtype"], about["order"], f"{args.limit:g} GiB" if args.limit else "none"]
     if args.look_ahead:
@@ -75,7 +82,7 @@ def name_of(about: dict, args) -> str:
 
 def measure(args, report) -> dict:
     store, device = Path(args.store), 0.0
-    features = store / "nodes" / "node" / "x.gd"
+    features = column_of(store)
     found: dict = {"batches": args.batches, "warm_up": args.warm_up}
     if args.limit:
         found["read_through_s"] = read_through(store) if args.read_through else 0.0

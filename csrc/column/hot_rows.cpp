@@ -12,6 +12,7 @@ namespace gz {
 namespace {
 
 constexpr size_t kProbes = 32;           // places of a tier that are looked up to see if it is in memory
+constexpr int kDoubts = 64;              // looks after one that found a place missing
 constexpr size_t kChunk = 2048;          // rows that a thread takes at once
 constexpr size_t kIndexAhead = 16;       // cells on their way
 constexpr size_t kRowBytesAhead = 4096;  // of rows on their way
@@ -66,9 +67,9 @@ HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
       bad(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();
-    auto residency = std::make_unique<Residency>(file->mapping, false);
+    auto residency = std::make_unique<Residency>(file->mapping);
     residency->allow_loading(true);
-    tiers_.push_back({std::move(file), std::move(residency), count_});
+    tiers_.push_back({std::move(file), std::move(residency), count_, std::make_unique<std::atomic<int>>(0)});
     count_ += rows;
   }
   if (count_ > ids_->num_rows() || count_ >= HotIndex::kNone)
@@ -89,52 +90,101 @@ const HotIndex& HotRows::index() {
   return *made.release();
 }
 
-// Rows of the tier, from its first on, that are in memory; has it read where they are not.
-uint64_t HotRows::in_memory(Tier& tier) {
+// All of a tier, page by page where some were found missing not long ago. Before that it is read as a whole,
+// and gives what has come.
+HotRows::Ready HotRows::ready(Tier& tier) {
   const Feature& f = *tier.file;
-  if (f.bytes() == 0) return f.num_rows();
+  Residency& there = *tier.residency;
+  Ready all{.begin = tier.begin,
+            .end = tier.begin + f.num_rows(),
+            .data = reinterpret_cast<const char*>(f.mapping->data() + f.offset),
+            .by_page = nullptr};
+  if (f.bytes() == 0) return all;
   Rng rng(looks_.fetch_add(1, std::memory_order_relaxed));
-  if (tier.residency->likely(kProbes, [&](size_t) { return f.offset + rng.below(f.bytes()); }))
-    return f.num_rows();
-  tier.residency->fetched(f.mapping->size());  // as many bytes as make it start
-  const uint64_t loaded = tier.residency->loaded();
-  return loaded <= f.offset ? 0 : std::min(f.num_rows(), (loaded - f.offset) / f.row_bytes);
+  if (!there.all_there(kProbes, [&](size_t) { return f.offset + rng.below(f.bytes()); })) {
+    if (!there.was_loaded()) there.fetched(f.mapping->size());  // as many bytes as make it start
+    tier.doubts->store(kDoubts, std::memory_order_relaxed);
+  }
+  if (there.loading()) {
+    const uint64_t loaded = there.loaded();
+    all.end = loaded <= f.offset
+                  ? tier.begin
+                  : std::min(all.end, tier.begin + (loaded - f.offset) / static_cast<uint64_t>(row_bytes_));
+  } else if (tier.doubts->load(std::memory_order_relaxed) > 0) {
+    tier.doubts->fetch_sub(1, std::memory_order_relaxed);
+    all.by_page = &tier;
+  }
+  return all;
 }
 
-// The tiers as far as they are in memory: up to the first that is not.
+// The tiers up to the first that is still being read.
 std::vector<HotRows::Ready> HotRows::ready() {
   std::vector<Ready> out;
   for (Tier& tier : tiers_) {
-    const uint64_t rows = in_memory(tier);
-    const auto* data = reinterpret_cast<const char*>(tier.file->mapping->data() + tier.file->offset);
-    if (rows) out.push_back({tier.begin + rows, data, tier.begin});
-    if (rows < tier.file->num_rows()) break;
+    const Ready now = ready(tier);
+    if (now.end > now.begin) out.push_back(now);
+    if (now.end < tier.begin + tier.file->num_rows()) break;
   }
   return out;
 }
 
+void HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
+  Residency& there = *tier.by_page->residency;
+  const uint64_t first = tier.by_page->file->offset;
+  const size_t pages = there.fetch(places.size(), [&](size_t i) {
+    return tier.has(places[i])
+               ? std::pair<uint64_t, uint64_t>(first + (places[i] - tier.begin) * row_bytes_, row_bytes_)
+               : std::pair<uint64_t, uint64_t>(0, 0);
+  });
+  read_.fetch_add(pages, std::memory_order_relaxed);
+}
+
+NearRows::Reads HotRows::reads() const {
+  Reads sum{.pages = read_.load(std::memory_order_relaxed)};
+  for (const Tier& tier : tiers_) {
+    const ReadCounts& counts = tier.residency->counts();
+    sum.reads += counts.reads;
+    sum.bytes += counts.bytes;
+    sum.seconds += counts.seconds();
+  }
+  return sum;
+}
+
 size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* rest) {
   const std::vector<Ready> tiers = ready();
+  if (tiers.empty()) {
+    for (size_t i = 0; i < count; ++i) rest[i] = {static_cast<uint64_t>(ids[i]), i};
+    return count;
+  }
+  const HotIndex& index = this->index();
+  PooledArray<uint32_t> places(count);
+  parallel_for(count, kChunk, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (i + kIndexAhead < end) index.prefetch(static_cast<uint64_t>(ids[i + kIndexAhead]));
+      places[i] = index.find(static_cast<uint64_t>(ids[i]));
+    }
+  });
+  for (const Ready& tier : tiers)
+    if (tier.by_page) fetch(tier, places);
+
   const size_t chunks = (count + kChunk - 1) / kChunk;
   std::vector<size_t> left(chunks, 0);
-  const HotIndex* const index = tiers.empty() ? nullptr : &this->index();
   const size_t ahead = std::clamp<size_t>(kRowBytesAhead / row_bytes_, 1, 16);
   parallel_for(chunks, 1, [&](size_t begin, size_t end) {
     const char* from[kChunk];
     for (size_t c = begin; c < end; ++c) {
       const size_t first = c * kChunk, n = std::min(kChunk, count - first);
       size_t others = 0;
-      for (size_t i = 0; i < n && index; ++i) {
-        if (i + kIndexAhead < n) index->prefetch(static_cast<uint64_t>(ids[first + i + kIndexAhead]));
-        const uint32_t place = index->find(static_cast<uint64_t>(ids[first + i]));
-        const auto tier = std::find_if(tiers.begin(), tiers.end(),
-                                       [&](const Ready& t) { return place >= t.begin && place < t.end; });
+      for (size_t i = 0; i < n; ++i) {
+        const uint32_t place = places[first + i];
+        const auto tier =
+            std::find_if(tiers.begin(), tiers.end(), [&](const Ready& t) { return t.has(place); });
         from[i] = tier == tiers.end() ? nullptr : tier->data + (place - tier->begin) * row_bytes_;
       }
       for (size_t i = 0; i < n; ++i) {
-        if (index && i + ahead < n && from[i + ahead])
+        if (i + ahead < n && from[i + ahead])
           for (size_t at = 0; at < row_bytes_; at += 64) __builtin_prefetch(from[i + ahead] + at);
-        if (index && from[i])
+        if (from[i])
           std::memcpy(out + (first + i) * row_bytes_, from[i], row_bytes_);
         else
           rest[first + others++] = {static_cast<uint64_t>(ids[first + i]), first + i};

@@ -2,8 +2,9 @@
 //
 // They lie in tiers, the most read rows in the first. A tier is read front to back by a background thread
 // when rows are first asked for, the next one when that is done, and is then copied from like any file in the
-// page cache: the kernel may take it back, and the governor knows of it (Residency). Rows of a tier that is
-// not in memory come from the column itself.
+// page cache: the kernel may take pages of it back, and the governor knows of it (Residency). Such a page is
+// read again, with many others, when a row of it is wanted: it holds rows that are wanted as often. Rows of a
+// tier that was not loaded yet come from the column itself.
 #pragma once
 
 #include <atomic>
@@ -51,21 +52,27 @@ class HotRows : public NearRows {
   ~HotRows() override;
 
   size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) override;
+  Reads reads() const override;
 
  private:
   struct Tier {
     std::shared_ptr<Feature> file;
     std::unique_ptr<Residency> residency;
-    uint64_t begin;  // its first row's place
+    uint64_t begin;                            // its first row's place
+    std::unique_ptr<std::atomic<int>> doubts;  // looks for which it counts as not all in memory
   };
-  struct Ready {   // of a tier, now
-    uint64_t end;  // rows up to this place are in memory
+  // What can be taken from a tier now: its rows up to the place `end`.
+  struct Ready {
+    uint64_t begin, end;
     const char* data;
-    uint64_t begin;
+    Tier* by_page;  // pages of it may be missing; null: none is
+
+    bool has(uint32_t place) const { return place >= begin && place < end; }
   };
   const HotIndex& index();
-  uint64_t in_memory(Tier& tier);
+  Ready ready(Tier& tier);
   std::vector<Ready> ready();
+  void fetch(const Ready& tier, const PooledArray<uint32_t>& places);
 
   const std::shared_ptr<Feature> ids_;
   const uint64_t num_rows_;
@@ -73,7 +80,7 @@ class HotRows : public NearRows {
   std::vector<Tier> tiers_;
   uint64_t count_ = 0;
   std::atomic<const HotIndex*> index_{nullptr};  // made under fork_mutex()
-  std::atomic<uint64_t> looks_{0};
+  std::atomic<uint64_t> looks_{0}, read_{0};
 };
 
 }  // namespace gz

@@ -72,6 +72,14 @@ uint64_t Residency::loaded() const {
   return load_->pid.load() ? load_->until.load(std::memory_order_acquire) : 0;
 }
 
+bool Residency::loading() const {
+  return load_->pid.load() == ::getpid();
+}
+
+bool Residency::was_loaded() const {
+  return load_->times.load() > 0;
+}
+
 bool Residency::resident(uint64_t offset) const {
   unsigned char page = 0;
   if (::mincore(mapping_->data() + offset / kPage * kPage, 1, &page) != 0 || (page & 1)) return true;

@@ -28,8 +28,10 @@ class Residency {
 
   void allow_loading(bool allowed);
   bool may_load() const { return may_load_.load(std::memory_order_relaxed); }
-  // Bytes from the start of the file that the background load has brought in.
+  // Bytes from the start of the file that the background load has brought in; 0 when there is none.
   uint64_t loaded() const;
+  bool loading() const;
+  bool was_loaded() const;  // a load was begun once
 
   // Whether nearly all of `count` places are in memory, by a sample. place(i): the i-th byte offset in the
   // file.
@@ -37,11 +39,15 @@ class Residency {
   bool likely(size_t count, Place&& place) const {
     if (!can_tell_ || only_mapping() || skip_this_look()) return true;
     const size_t samples = count < kSamples ? count : kSamples;
-    size_t missing = 0;
-    for (size_t s = 0; s < samples; ++s) missing += !resident(place(s * count / samples));
-    const bool warm = missing * kSamples <= samples;  // one in kSamples
+    const bool warm = missing(samples, count, place) * kSamples <= samples;  // one in kSamples
     warm_looks_.store(warm ? warm_looks_.load(std::memory_order_relaxed) + 1 : 0, std::memory_order_relaxed);
     return warm;
+  }
+
+  // Whether all of some places are in memory, which are looked up each time.
+  template <class Place>
+  bool all_there(size_t samples, Place&& place) const {
+    return !can_tell_ || only_mapping() || missing(samples, samples, place) == 0;
   }
 
   // Both: whether some were missing, which are there now.
@@ -59,10 +65,10 @@ class Residency {
   ReadCounts& counts() { return counts_; }
   const ReadCounts& counts() const { return counts_; }
 
-  // Brings the pages of `count` ranges into the page cache, those that are not there, many at a time.
-  // range(i): {offset, bytes}; 0 bytes for none.
+  // Brings the pages of `count` ranges into the page cache, those that are not there, many at a time, and
+  // returns how many these were. range(i): {offset, bytes}; 0 bytes for none.
   template <class Range>
-  void fetch(size_t count, Range&& range) {
+  size_t fetch(size_t count, Range&& range) {
     PageMap& there = map();
     there.forget_if_old();
     PooledArray<RowRequest> pages;
@@ -78,6 +84,7 @@ class Residency {
     }
     pages.resize(n);
     fetch_pages(pages);
+    return n;
   }
 
  private:
@@ -91,6 +98,12 @@ class Residency {
            asked_.fetch_add(1, std::memory_order_relaxed) % kSkip != 0;
   }
   bool resident(uint64_t offset) const;
+  template <class Place>
+  size_t missing(size_t samples, size_t count, Place& place) const {
+    size_t n = 0;
+    for (size_t s = 0; s < samples; ++s) n += !resident(place(s * count / samples));
+    return n;
+  }
   PageMap& map() const;  // made on first use
   void start_loading();
   void fetch_pages(PooledArray<RowRequest>& pages);

@@ -22,6 +22,13 @@ class NearRows {
   // Copies those of the rows `ids`, which are below the number of rows, that are here: row ids[i] to the i-th
   // of `out`. Puts the others into `rest`, which has room for all, and returns how many these are.
   virtual size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) = 0;
+
+  struct Reads {
+    uint64_t pages = 0;  // that had to be read for rows which were taken
+    uint64_t reads = 0, bytes = 0;
+    double seconds = 0;
+  };
+  virtual Reads reads() const = 0;
 };
 
 class RowSource {
@@ -43,7 +50,7 @@ class RowSource {
   struct Stats {
     uint64_t mapped;        // rows copied from the mapping
     uint64_t near;          // of these, from a copy of the rows that are read most
-    uint64_t hits, misses;  // rows found in the row cache, and read
+    uint64_t hits, misses;  // rows found in the row cache; rows read, and pages of that copy
     uint64_t reads, bytes_read;
     double read_seconds;  // of all reads, as if one had followed the other
     double queue_depth;   // mean of the reads in flight, per thread

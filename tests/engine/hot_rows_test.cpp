@@ -3,6 +3,7 @@
 #include "column/hot_rows.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +59,7 @@ std::vector<int32_t> hot_ids() {
 
 struct Column {
   std::shared_ptr<Feature> file;
+  mutable std::vector<std::shared_ptr<Feature>> tiers;
   explicit Column() {
     std::vector<int32_t> all(kRows);
     for (uint64_t i = 0; i < kRows; ++i) all[i] = static_cast<int32_t>(i);
@@ -74,10 +76,16 @@ struct Column {
     auto a = written("0.gd", DType::kUInt8, {kWidth}, rows.data(), first * kWidth);
     auto b =
         written("1.gd", DType::kUInt8, {kWidth}, rows.data() + first * kWidth, rows.size() - first * kWidth);
-    return std::make_shared<HotRows>(*file, std::move(list),
-                                     std::vector<std::shared_ptr<Feature>>{std::move(a), std::move(b)});
+    tiers = {std::move(a), std::move(b)};
+    return std::make_shared<HotRows>(*file, std::move(list), tiers);
   }
 };
+
+void evict(const Mapping& mapping) {
+  CHECK(madvise(const_cast<std::byte*>(mapping.data()), mapping.size(), MADV_DONTNEED) == 0);
+  CHECK(fsync(mapping.fd()) == 0);
+  CHECK(posix_fadvise(mapping.fd(), 0, 0, POSIX_FADV_DONTNEED) == 0);
+}
 
 // Rows that were taken are right, those that were not are all in the rest, once; returns how many are.
 size_t taken(HotRows& hot, uint64_t seed) {
@@ -125,6 +133,24 @@ void test_threads_and_forks_take_the_rows_of_the_column() {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+void test_pages_that_were_taken_back_are_read_again() {
+  const Column column;
+  const auto hot = column.hot(hot_ids());
+  size_t all = 0;
+  Rng rng(7);
+  const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
+  for (int i = 0; i < 5000; ++i) all += index.find(rng.below(kRows)) != HotIndex::kNone;
+  for (const auto& tier : column.tiers) evict(*tier->mapping);
+  wait_until([&] { return taken(*hot, 7) == all; });  // both were read as a whole
+  const uint64_t before = hot->reads().pages;
+  for (const auto& tier : column.tiers) evict(*tier->mapping);
+  unsigned char there = 1;
+  CHECK(mincore(const_cast<std::byte*>(column.tiers[0]->mapping->data()), 1, &there) == 0);
+  if (there & 1) return;  // a filesystem that keeps them in memory
+  CHECK(taken(*hot, 7) == all);
+  CHECK(hot->reads().pages > before + 4 && hot->reads().bytes > 0);
+}
+
 template <class Call>
 bool is_format_error(Call&& call) {
   try {
@@ -162,6 +188,7 @@ void test_lists_that_break_the_rules_are_refused() {
 int main() {
   set_num_threads(3);
   test_lists_that_break_the_rules_are_refused();
+  test_pages_that_were_taken_back_are_read_again();
   test_threads_and_forks_take_the_rows_of_the_column();
   std::puts("ok");
 }

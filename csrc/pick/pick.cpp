@@ -29,9 +29,11 @@ void read_neighbours(const Topology& t, const Id* indices, const int64_t* positi
       t.damaged_index(static_cast<uint64_t>(positions[j]));
     neighbours[j] = static_cast<int64_t>(v);
   };
+  const size_t lag = std::min(n, kLag);
+  for (size_t j = 0; j < lag; ++j) __builtin_prefetch(indices + positions[j]);
   size_t j = 0;
-  for (; j + kLag < n; ++j) {
-    __builtin_prefetch(indices + positions[j + kLag]);
+  for (; j + lag < n; ++j) {
+    __builtin_prefetch(indices + positions[j + lag]);
     read(j);
   }
   for (; j < n; ++j) read(j);
@@ -86,29 +88,24 @@ void draw_positions(const Lists& lists, const Frontier& f, int64_t first, const 
                     size_t to, int64_t* positions, int64_t* owners) {
   const uint64_t *const begins = lists.begins.data(), *const degrees = lists.degrees.data(),
                         *const offsets = lists.offsets.data();
-  const size_t end = offsets[to];
-  const bool few = !o.replace && o.fanout > 0 && o.fanout <= static_cast<int64_t>(kFew);
-  const auto k = static_cast<uint64_t>(o.fanout);
+  if (!o.replace && o.fanout > 0 && o.fanout <= static_cast<int64_t>(kFew))
+    return choose_few_of_each({begins, degrees, offsets, f, o.stream}, static_cast<uint64_t>(o.fanout), from,
+                              to, first, positions, owners);
   for (size_t i = from; i < to; ++i) {
     const size_t at = offsets[i], count = offsets[i + 1] - at;
     const uint64_t degree = degrees[i];
     const auto begin = static_cast<int64_t>(begins[i]);
-    int64_t *const p = positions + at, *const owner = owners + at;
-    // Where there is room for k, so many are written even if the list has fewer: the next nodes' come over
-    // them, and a loop that always runs k times is one that the processor foresees.
-    const size_t written = few && at + k <= end ? k : count;
-    if (o.fanout < 0 || (!o.replace && degree <= k)) {
-      for (size_t j = 0; j < written; ++j) p[j] = begin + static_cast<int64_t>(j);
+    int64_t* const p = positions + at;
+    if (o.fanout < 0 || (!o.replace && degree <= static_cast<uint64_t>(o.fanout))) {
+      for (size_t j = 0; j < count; ++j) p[j] = begin + static_cast<int64_t>(j);
     } else {
       Rng rng(f.stream(i, o.stream));
-      if (few)
-        choose_few(rng, degree, k, begin, p);
-      else if (o.replace)
+      if (o.replace)
         choose_with_replacement(rng, degree, count, begin, p);
       else
         choose_without_replacement(rng, degree, count, begin, p);
     }
-    for (size_t j = 0; j < written; ++j) owner[j] = first + static_cast<int64_t>(i);
+    std::fill_n(owners + at, count, first + static_cast<int64_t>(i));
   }
 }
 

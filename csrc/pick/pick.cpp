@@ -51,15 +51,14 @@ struct Outputs {
   PooledArray<int64_t>& neighbours;
   PooledArray<int64_t>& owners;
 
-  size_t grow(size_t by, uint64_t most) const {
+  size_t grow(size_t by, const PickOptions& o) const {
     const size_t base = positions.size();
-    if (by > most)
-      throw std::length_error("a hop of " + std::to_string(by) + " edges, where " + std::to_string(most) +
+    if (by > o.most)
+      throw std::length_error("a hop of " + std::to_string(by) + " edges, where " + std::to_string(o.most) +
                               " are possible; use smaller batches or fanouts");
     require_memory(by > UINT64_MAX - base ? UINT64_MAX : base + by, 3 * sizeof(int64_t), kWhat);
-    positions.resize(base + by);
-    neighbours.resize(base + by);
-    owners.resize(base + by);
+    for (PooledArray<int64_t>* array : {&positions, &neighbours, &owners})
+      array->resize(base + by, by * o.room);
     return base;
   }
 };
@@ -134,7 +133,7 @@ Lists find_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
                   const Outputs& out) {
   const Lists lists = find_lists(t, f, o);
-  const size_t count = lists.offsets[f.size], base = out.grow(count, o.most);
+  const size_t count = lists.offsets[f.size], base = out.grow(count, o);
   int64_t *const positions = out.positions.data() + base, *const owners = out.owners.data() + base,
                  *const neighbours = out.neighbours.data() + base;
 
@@ -177,7 +176,7 @@ void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier
   }
   size_t total = 0;
   for (const auto& chunk : picked) total += chunk.size();
-  size_t at = out.grow(total, o.most);
+  size_t at = out.grow(total, o);
   std::vector<size_t> starts(chunks);
   for (size_t c = 0; c < chunks; ++c) {
     starts[c] = at;

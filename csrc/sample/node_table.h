@@ -54,6 +54,7 @@ class NodeTable {
     if (count > kChunk && parts_.size() == 1) split();
     const size_t chunks = (count + kChunk - 1) / kChunk;
     const auto size_of = [&](size_t c) { return std::min(kChunk, count - c * kChunk); };
+    entries_.resize(0);  // what is in it is not wanted any more
     entries_.resize(count);
     starts_.resize(chunks * (parts_.size() + 1));
     firsts_.resize(chunks * parts_.size());
@@ -276,11 +277,12 @@ template <class Key>
 struct IdsToNumber {
   int64_t* ids;
   PooledArray<int64_t>& nodes;
+  size_t room = 0;  // behind each new node, for those to come
   int64_t* added = nullptr;
 
   Key key(size_t i) const { return static_cast<Key>(ids[i]); }
   void allocate(size_t count) {
-    nodes.resize(nodes.size() + count);
+    nodes.resize(nodes.size() + count, count * room);
     added = nodes.end() - count;
   }
   void append(uint32_t rank, size_t i) const { added[rank] = ids[i]; }

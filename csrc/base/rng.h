@@ -9,10 +9,11 @@
 namespace gz {
 
 inline constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ull;
+inline constexpr uint64_t kMixFirst = 0xBF58476D1CE4E5B9ull, kMixSecond = 0x94D049BB133111EBull;
 
 inline uint64_t mix64(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  z = (z ^ (z >> 30)) * kMixFirst;
+  z = (z ^ (z >> 27)) * kMixSecond;
   return z ^ (z >> 31);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr const char* kWhat = "a result of this size";
-constexpr size_t kSmallest = size_t{64} << 10;  // below this, malloc is as good
+constexpr size_t kSmallest = size_t{16} << 10;  // below this, malloc is as good
 
 // Sizes are rounded so that a later, slightly different size finds a kept block: four steps to each doubling.
 size_t rounded(size_t bytes) {

@@ -57,10 +57,13 @@ class PooledArray {
   PooledArray() = default;
   explicit PooledArray(size_t size) { resize(size); }
 
-  void resize(size_t size) {  // keeps what was there
+  // Keeps what was there. An array that is not large gets room for so many `more` as well: it will not have
+  // to be copied when these come.
+  void resize(size_t size, size_t more = 0) {
     if (size > SIZE_MAX / sizeof(T)) require_memory(size, sizeof(T), "a result of this size");
-    if (size * sizeof(T) > buffer_.capacity()) {
-      PooledBuffer larger(size * sizeof(T));
+    const size_t with_room = size < kMostWithRoom && more < kMostWithRoom - size ? size + more : size;
+    if (with_room * sizeof(T) > buffer_.capacity()) {
+      PooledBuffer larger(with_room * sizeof(T));
       if (size_) std::memcpy(larger.data(), buffer_.data(), size_ * sizeof(T));
       buffer_ = std::move(larger);
     }
@@ -73,6 +76,8 @@ class PooledArray {
   T* end() const { return data() + size_; }
 
  private:
+  static constexpr size_t kMostWithRoom = (size_t{16} << 20) / sizeof(T);
+
   PooledBuffer buffer_;
   size_t size_ = 0;
 };

@@ -29,9 +29,11 @@ void read_neighbours(const Topology& t, const Id* indices, const int64_t* positi
       t.damaged_index(static_cast<uint64_t>(positions[j]));
     neighbours[j] = static_cast<int64_t>(v);
   };
+  const size_t lag = std::min(n, kLag);
+  for (size_t j = 0; j < lag; ++j) __builtin_prefetch(indices + positions[j]);
   size_t j = 0;
-  for (; j + kLag < n; ++j) {
-    __builtin_prefetch(indices + positions[j + kLag]);
+  for (; j + lag < n; ++j) {
+    __builtin_prefetch(indices + positions[j + lag]);
     read(j);
   }
   for (; j < n; ++j) read(j);
@@ -49,15 +51,14 @@ struct Outputs {
   PooledArray<int64_t>& neighbours;
   PooledArray<int64_t>& owners;
 
-  size_t grow(size_t by, uint64_t most) const {
+  size_t grow(size_t by, const PickOptions& o) const {
     const size_t base = positions.size();
-    if (by > most)
-      throw std::length_error("a hop of " + std::to_string(by) + " edges, where " + std::to_string(most) +
+    if (by > o.most)
+      throw std::length_error("a hop of " + std::to_string(by) + " edges, where " + std::to_string(o.most) +
                               " are possible; use smaller batches or fanouts");
     require_memory(by > UINT64_MAX - base ? UINT64_MAX : base + by, 3 * sizeof(int64_t), kWhat);
-    positions.resize(base + by);
-    neighbours.resize(base + by);
-    owners.resize(base + by);
+    for (PooledArray<int64_t>* array : {&positions, &neighbours, &owners})
+      array->resize(base + by, by * o.room);
     return base;
   }
 };
@@ -86,29 +87,24 @@ void draw_positions(const Lists& lists, const Frontier& f, int64_t first, const 
                     size_t to, int64_t* positions, int64_t* owners) {
   const uint64_t *const begins = lists.begins.data(), *const degrees = lists.degrees.data(),
                         *const offsets = lists.offsets.data();
-  const size_t end = offsets[to];
-  const bool few = !o.replace && o.fanout > 0 && o.fanout <= static_cast<int64_t>(kFew);
-  const auto k = static_cast<uint64_t>(o.fanout);
+  if (!o.replace && o.fanout > 0 && o.fanout <= static_cast<int64_t>(kFew))
+    return choose_few_of_each({begins, degrees, offsets, f, o.stream}, static_cast<uint64_t>(o.fanout), from,
+                              to, first, positions, owners);
   for (size_t i = from; i < to; ++i) {
     const size_t at = offsets[i], count = offsets[i + 1] - at;
     const uint64_t degree = degrees[i];
     const auto begin = static_cast<int64_t>(begins[i]);
-    int64_t *const p = positions + at, *const owner = owners + at;
-    // Where there is room for k, so many are written even if the list has fewer: the next nodes' come over
-    // them, and a loop that always runs k times is one that the processor foresees.
-    const size_t written = few && at + k <= end ? k : count;
-    if (o.fanout < 0 || (!o.replace && degree <= k)) {
-      for (size_t j = 0; j < written; ++j) p[j] = begin + static_cast<int64_t>(j);
+    int64_t* const p = positions + at;
+    if (o.fanout < 0 || (!o.replace && degree <= static_cast<uint64_t>(o.fanout))) {
+      for (size_t j = 0; j < count; ++j) p[j] = begin + static_cast<int64_t>(j);
     } else {
       Rng rng(f.stream(i, o.stream));
-      if (few)
-        choose_few(rng, degree, k, begin, p);
-      else if (o.replace)
+      if (o.replace)
         choose_with_replacement(rng, degree, count, begin, p);
       else
         choose_without_replacement(rng, degree, count, begin, p);
     }
-    for (size_t j = 0; j < written; ++j) owner[j] = first + static_cast<int64_t>(i);
+    std::fill_n(owners + at, count, first + static_cast<int64_t>(i));
   }
 }
 
@@ -137,7 +133,7 @@ Lists find_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
                   const Outputs& out) {
   const Lists lists = find_lists(t, f, o);
-  const size_t count = lists.offsets[f.size], base = out.grow(count, o.most);
+  const size_t count = lists.offsets[f.size], base = out.grow(count, o);
   int64_t *const positions = out.positions.data() + base, *const owners = out.owners.data() + base,
                  *const neighbours = out.neighbours.data() + base;
 
@@ -180,7 +176,7 @@ void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier
   }
   size_t total = 0;
   for (const auto& chunk : picked) total += chunk.size();
-  size_t at = out.grow(total, o.most);
+  size_t at = out.grow(total, o);
   std::vector<size_t> starts(chunks);
   for (size_t c = 0; c < chunks; ++c) {
     starts[c] = at;

@@ -49,6 +49,7 @@ struct PickOptions {
   uint64_t stream = 0;  // of (rng_seed, hop, edge type); nodes are folded into it
   TemporalStrategy strategy = TemporalStrategy::kUniform;
   uint64_t most = UINT64_MAX;  // edges that may come out; more are a std::length_error
+  uint64_t room = 0;           // about how many edges of the next hop follow each; room is kept for them
 };
 
 // The frontier: nodes[i] with, in disjoint mode, the seed it belongs to, and in temporal mode that seed's

@@ -33,7 +33,7 @@ class NodeTable {
   // Gives `key` the number `local` unless it has one. For seeds, one by one.
   void insert_one(Key key, uint32_t local) {
     const uint64_t h = hash(key);
-    Part& part = parts_[part_of(h, parts_.size())];
+    Part& part = parts_[part_of(key, parts_.size())];
     part.reserve(part.count + 1);
     Slot& slot = part.table().find(h, key);
     if (slot.value != kEmpty) return;
@@ -54,6 +54,7 @@ class NodeTable {
     if (count > kChunk && parts_.size() == 1) split();
     const size_t chunks = (count + kChunk - 1) / kChunk;
     const auto size_of = [&](size_t c) { return std::min(kChunk, count - c * kChunk); };
+    entries_.resize(0);  // what is in it is not wanted any more
     entries_.resize(count);
     starts_.resize(chunks * (parts_.size() + 1));
     firsts_.resize(chunks * parts_.size());
@@ -87,7 +88,9 @@ class NodeTable {
   static constexpr uint32_t kNew =
       0x80000000;                         // value = kNew | index of the first occurrence, until numbered
   static constexpr size_t kChunk = 8192;  // candidates
-  static constexpr size_t kParts = 64;
+  static constexpr int kToSecondLevel = 2;
+  static constexpr int kPartBits = 6;
+  static constexpr size_t kParts = size_t{1} << kPartBits;
   static constexpr int kLeastBits = 6;
 
   struct Slot {
@@ -99,6 +102,8 @@ class NodeTable {
     Key key;  // after pass 2: what was met. After pass 3: of a repeat, where the first one stands
     uint32_t index;
   };
+
+  static constexpr size_t kEntriesOfLine = 64 / sizeof(Entry);
 
   struct Table {
     Slot* slots;
@@ -119,17 +124,22 @@ class NodeTable {
 
     Table table() const { return {slots.data(), slots.size() - 1, shift}; }
 
-    // Room for `wanted` nodes with at most two thirds of the slots in use.
+    // Room for `wanted` nodes with at most two thirds of the slots in use; half of them when made.
     void reserve(size_t wanted) {
       if (wanted + wanted / 2 <= slots.size()) return;
       PooledArray<Slot> old = std::move(slots);
-      const int bits = std::max(kLeastBits, static_cast<int>(std::bit_width(wanted + wanted / 2)));
+      const int bits = std::max(kLeastBits, static_cast<int>(std::bit_width(wanted * 2)));
       slots = PooledArray<Slot>(size_t{1} << bits);
       std::memset(static_cast<void*>(slots.data()), 0xFF, slots.size() * sizeof(Slot));
       shift = 64 - bits;
+      // First moved together: which slots are in use cannot be guessed, and wrong guesses cost more.
+      size_t used = 0;
+      for (const Slot& s : old) {
+        old[used] = s;
+        used += s.value != kEmpty;
+      }
       const Table to = table();
-      for (const Slot& s : old)
-        if (s.value != kEmpty) to.find(hash(s.key), s.key) = s;
+      for (size_t i = 0; i < used; ++i) to.find(hash(old[i].key), old[i].key) = old[i];
     }
   };
 
@@ -137,8 +147,16 @@ class NodeTable {
     if constexpr (sizeof(Key) == 8) return mix64(key);
     return (key + uint64_t{1}) * kGolden;
   }
-  // The top bits choose the slot, the ones below them the part.
-  static size_t part_of(uint64_t h, size_t parts) { return ((h & 0xFFFFFFFF) * parts) >> 32; }
+  // The top bits choose the slot, those of the lower half the part: of 32-bit keys these are found by 32-bit
+  // products, of which processors make several at a time.
+  static uint8_t part_of(Key key, size_t parts) {
+    uint32_t low;
+    if constexpr (sizeof(Key) == 8)
+      low = static_cast<uint32_t>(hash(key));
+    else
+      low = (key + 1) * static_cast<uint32_t>(kGolden);
+    return static_cast<uint8_t>((low >> (32 - kPartBits)) & (static_cast<uint32_t>(parts) - 1));
+  }
 
   // A few nodes need no parts; the first hop that has more makes them.
   void split() {
@@ -156,10 +174,11 @@ class NodeTable {
     const size_t base = c * kChunk, parts = parts_.size();
     uint8_t part[kChunk];
     uint32_t at[kParts] = {};
-    for (size_t i = 0; i < count; ++i) {
-      part[i] = static_cast<uint8_t>(part_of(hash(candidates.key(base + i)), parts));
-      ++at[part[i]];
-    }
+    // Below, stores go to as many places as there are parts, and each would wait for its line of the cache.
+    Entry* const entries = entries_.data() + base;
+    for (size_t i = 0; i < count; i += kEntriesOfLine) __builtin_prefetch(entries + i, 1, kToSecondLevel);
+    for (size_t i = 0; i < count; ++i) part[i] = part_of(candidates.key(base + i), parts);
+    for (size_t i = 0; i < count; ++i) ++at[part[i]];
     uint32_t* const start = starts(c);
     uint32_t total = 0;
     for (size_t p = 0; p < parts; ++p) {
@@ -167,9 +186,21 @@ class NodeTable {
       total += std::exchange(at[p], total);
     }
     start[parts] = total;
-    Entry* const entries = entries_.data() + base;
     for (size_t i = 0; i < count; ++i)
       entries[at[part[i]]++] = {candidates.key(base + i), static_cast<uint32_t>(base + i)};
+  }
+
+  size_t candidates_of(size_t p, size_t chunks) const {
+    size_t candidates = 0;
+    for (size_t c = 0; c < chunks; ++c) candidates += starts(c)[p + 1] - starts(c)[p];
+    return candidates;
+  }
+
+  // A part's entries lie in short runs, one a chunk, which the processor does not foresee.
+  void prefetch_run(size_t p, size_t c) const {
+    const Entry* const entries = entries_.data() + c * kChunk;
+    for (uint32_t i = starts(c)[p], end = starts(c)[p + 1]; i < end; i += kEntriesOfLine)
+      __builtin_prefetch(entries + i);
   }
 
   void look_up(size_t p, size_t chunks, bool final) {
@@ -177,11 +208,11 @@ class NodeTable {
     if (final) std::swap(last, parts_[p]);
     Part& part = final ? last : parts_[p];
     part.fresh.clear();
-    size_t candidates = 0;
-    for (size_t c = 0; c < chunks; ++c) candidates += starts(c)[p + 1] - starts(c)[p];
-    part.reserve(part.count + candidates);  // growing is dear: as if all were new
+    part.reserve(part.count + candidates_of(p, chunks));  // growing is dear: as if all were new
     const Table table = part.table();
+    prefetch_run(p, 0);
     for (size_t c = 0; c < chunks; ++c) {
+      if (c + 1 < chunks) prefetch_run(p, c + 1);
       Entry* const entries = entries_.data() + c * kChunk;
       uint32_t first = 0;
       for (uint32_t i = starts(c)[p], end = starts(c)[p + 1]; i < end; ++i) {
@@ -246,11 +277,12 @@ template <class Key>
 struct IdsToNumber {
   int64_t* ids;
   PooledArray<int64_t>& nodes;
+  size_t room = 0;  // behind each new node, for those to come
   int64_t* added = nullptr;
 
   Key key(size_t i) const { return static_cast<Key>(ids[i]); }
   void allocate(size_t count) {
-    nodes.resize(nodes.size() + count);
+    nodes.resize(nodes.size() + count, count * room);
     added = nodes.end() - count;
   }
   void append(uint32_t rank, size_t i) const { added[rank] = ids[i]; }

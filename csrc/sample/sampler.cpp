@@ -33,7 +33,7 @@ struct TreesToNumber : IdsToNumber<Key> {
   Key key(size_t i) const { return static_cast<Key>(key_in_tree(this->ids[i], batch_of(i), num_nodes)); }
   void allocate(size_t count) {
     IdsToNumber<Key>::allocate(count);
-    batches.resize(batches.size() + count);
+    batches.resize(batches.size() + count, count * this->room);
     added_batch = batches.end() - count;
     owner_batch = owner_batches.data();
   }
@@ -86,16 +86,16 @@ class NodeSet {
   }
 
   // Numbers the neighbours [from ...), which `owners` picked. `last`: no hop after this one looks nodes of
-  // this type up again.
+  // this type up again. `room`: as PickOptions has it.
   void number(PooledArray<int64_t>& neighbours, size_t from, const PooledArray<int64_t>& owners,
-              const PooledArray<int64_t>& owner_batch, bool last) {
+              const PooledArray<int64_t>& owner_batch, bool last, size_t room) {
     const size_t count = neighbours.size() - from;
     if (count == 0) return;
     const auto base = static_cast<uint32_t>(out_.ids.size());
     std::visit(
         [&](auto& table) {
           using Key = typename std::remove_reference_t<decltype(table)>::KeyType;
-          const IdsToNumber<Key> ids{neighbours.data() + from, out_.ids};
+          const IdsToNumber<Key> ids{neighbours.data() + from, out_.ids, room};
           if (disjoint_)
             table.number(count, base, last,
                          TreesToNumber<Key>{ids, owners.data() + from, owner_batch, stride_, out_.batch});
@@ -129,6 +129,14 @@ void check_request(const std::vector<uint64_t>& num_nodes, const std::vector<Edg
     if (num_seeds >= size_t{1} << 31) throw std::length_error("2^31 or more seeds; use smaller batches");
     if (s.type >= num_nodes.size()) throw std::invalid_argument("seeds name a node type that is not there");
   }
+}
+
+// About how many edges a node that one hop finds brings in the next.
+uint64_t edges_to_follow(const EdgeType& type, int64_t fanout) {
+  constexpr uint64_t kMost = 16;  // where more follow, what was there before is little beside them
+  const Topology& t = *type.topology;
+  const uint64_t degree = t.num_nodes ? t.num_edges / t.num_nodes + 1 : 0;
+  return std::min({fanout < 0 ? kMost : static_cast<uint64_t>(fanout), degree, kMost});
 }
 
 }  // namespace
@@ -187,12 +195,14 @@ Sample sample(const std::vector<uint64_t>& num_nodes, const std::vector<EdgeType
           .stream = fold(fold(fold(0, options.rng_seed), hop), e),
           .strategy = options.strategy,
           .most = NodeTable<uint64_t>::kMost,
+          .room = hop + 1 < hops ? edges_to_follow(type, type.fanouts[hop + 1]) : 0,
       };
       expand(type, frontier, static_cast<int64_t>(from.frontier_begin()), pick_options, options.want_edge_ids,
              out);
       out.per_hop.push_back(static_cast<int64_t>(out.rows.size() - base));
       sets[type.neighbour_type].number(out.neighbour, base, out.frontier, from.out().batch,
-                                       hop * edge_types.size() + e == last_use[type.neighbour_type]);
+                                       hop * edge_types.size() + e == last_use[type.neighbour_type],
+                                       pick_options.room);
     }
     for (auto& set : sets) set.end_hop();
   }

@@ -7,7 +7,7 @@ wants, has begun and has made, and asks before the next.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,16 @@ class BatchesAhead:
         with self._lock:
             self._made(batch, size)
             self._want()
+
+    def reading(self, batches: Iterable[BatchAhead | None]) -> None:
+        """Notes that these are read together now: from here on they take what was expected of them. Until
+        they are made it would count as the script's, whose peaks are remembered, and a group is much."""
+        with self._lock:
+            for batch in batches:
+                if batch is not None and batch in self._batches:
+                    _engine.change_ahead(0, -batch.begun, batch.begun)
+                    batch.there += batch.begun
+                    batch.begun = 0
 
     def made_together(self, batches: Sequence[tuple[BatchAhead | None, ReadTogether]]) -> None:
         """Notes the same of several that share a block of memory, which is free when none of them is left."""

@@ -56,6 +56,7 @@ class Together(Stage):
                 break
         if not group:
             return
+        self._memory.reading(work.memory for work in group)
         try:
             parts = self._epoch.join_together(group)
         except BaseException:  # an interrupt

@@ -398,7 +398,12 @@ def test_a_block_is_on_the_books_until_the_last_of_its_batches_was_let_go(monkey
     assert books() == [0, 230]  # but for its edges
     memory.taken(third)
     assert books() == [0, 0]
-    assert memory.begin().begun == 110  # the largest, and what reading takes
+    fourth = memory.begin()
+    assert books() == [110, 0]  # the largest, and what reading takes
+    memory.reading([fourth, None])
+    assert books() == [0, 110]  # before it is there: it is not the script that takes it
+    memory.made_together([(fourth, ReadTogether(90, 80, 10))])
+    assert books() == [0, 90]
     memory.close()
     assert books() == [0, 0]
 

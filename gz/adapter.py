@@ -5,11 +5,12 @@ is the one module of gz that needs torch, and gz itself never imports it.
 
     topologies   topology, ordering, edge_names, edge_ids and the engine's calls on them
     tensors      Mapped, map_column, in_place, stand_in, read_rows, take_rows, lookup, empty, from_numpy,
-                 host_ids, host_rows
+                 host_ids, host_rows, is_read_by_row, read_together
     stores       Carried, ingest_carrying: what a store knows beyond arrays; weight_column
     outputs      LayerRows over NpyOutput, ArrayOutput and Store.new_column; scratch; Progress
     background   Pipeline, Task
-    memory       amount, check_fits, parse_memory; BatchesAhead, BatchAhead, BatchSizes, tensor_bytes
+    memory       amount, check_fits, parse_memory; BatchesAhead, BatchAhead, BatchSizes, ReadTogether,
+                 tensor_bytes
     watching     Recorder, counters, rates, usage, machine, storage, describe_store, memory_stats,
                  phase
     randomness   fold, MASK
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from gz import _engine
 from gz._base.arrays import first_outside
 from gz._base.background import Pipeline, Task
-from gz._base.batches_ahead import BatchAhead, BatchesAhead, BatchSizes, tensor_bytes
+from gz._base.batches_ahead import BatchAhead, BatchesAhead, BatchSizes, ReadTogether, tensor_bytes
 from gz._base.memory_plan import check_fits
 from gz._base.progress import Progress
 from gz._base.sizes import amount, parse_memory
@@ -211,6 +213,16 @@ def read_rows(column: FeatureStore, ids: Tensor | ArrayLike, pin: bool = False) 
     return out
 
 
+def is_read_by_row(column: FeatureStore) -> bool:
+    """Whether rows of the file are read one by one: it is not held in memory, and they are not small."""
+    return column._is_read_by_row
+
+
+def read_together(column: FeatureStore, ids: Sequence[Tensor]) -> list[NDArray[np.uint8]]:
+    """The bytes of ``read_rows`` for several results, by one call: see ``FeatureStore._gather_together``."""
+    return column._gather_together([*map(host_ids, ids)])
+
+
 def take_rows(rows: Tensor, ids: Tensor | ArrayLike, pin: bool = False) -> Tensor:
     """``rows[ids]`` of a contiguous CPU tensor, by the engine: in parallel, without the GIL, into `empty`.
 
@@ -327,6 +339,7 @@ __all__ = [
     "PageGuard",
     "Pipeline",
     "Progress",
+    "ReadTogether",
     "Recorder",
     "Sample",
     "SampleEdgeType",
@@ -354,6 +367,7 @@ __all__ = [
     "induced_edges",
     "ingest_carrying",
     "invert",
+    "is_read_by_row",
     "labor_layer",
     "labor_sample",
     "locate_edges",
@@ -367,6 +381,7 @@ __all__ = [
     "random_walk",
     "rates",
     "read_rows",
+    "read_together",
     "sample",
     "sample_layer",
     "scratch",

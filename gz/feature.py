@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from gz._base.files import as_path, replaced
 from gz._base.memory_plan import AUTO, Part, Share, check_fits, divide, parse_cache
 
 _READ = 1 << 22  # bytes that iterating reads at a time
+_SMALL_ROW = 128  # bytes; smaller rows are fetched by the page (csrc/read/row_source.cpp)
+_LINE = 64  # bytes: where one result of several begins
 
 
 class FeatureStore:
@@ -208,6 +211,28 @@ class FeatureStore:
         # As bytes: a dtype that every consumer of arrays knows.
         self._file.gather_into(rows, target.reshape(-1).view(np.uint8), kind)
         return out
+
+    @property
+    def _is_read_by_row(self) -> bool:
+        """Whether rows are read one by one: the file is not held in memory, and they are not small."""
+        return not self._share.held and self._row_bytes >= _SMALL_ROW
+
+    def _gather_together(self, ids: Sequence[NDArray[np.int64]]) -> list[NDArray[np.uint8]]:
+        """The bytes of ``gather`` for several results by one call: a row that several of them want is read
+        once, neighbours are read together. They are parts of one block, which is free when none is left."""
+        row_bytes = math.prod(self._shape[1:]) * self._numpy_dtype.itemsize
+        step = _LINE // math.gcd(_LINE, row_bytes)  # rows
+        starts = [0, *accumulate(-(-len(some) // step) * step for some in ids)]
+        rows = np.empty(starts[-1], np.int64)
+        block = _engine.empty(max(1, len(rows) * row_bytes))
+        parts = []
+        for some, start, end in zip(ids, starts, starts[1:], strict=False):
+            rows[start : start + len(some)] = some
+            rows[start + len(some) : end] = some[-1:]  # what lies between two is read anyway
+            parts.append(block[start * row_bytes : (start + len(some)) * row_bytes])
+        if len(rows):
+            self._file.gather_into(rows, block)
+        return parts
 
     def _readable(self, dtype: Any) -> str:
         """gz's name of a dtype that rows can be read as."""

@@ -32,6 +32,10 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
         prefetch: without workers, the number of batches made ahead in background threads while the model
             trains; 0 for none. None means 2, or 0 where a sampler or a subclass of yours makes the batches.
             The batches are the same whatever it is. See docs/pyg.md.
+        look_ahead: without workers, the number of batches whose rows are read at once, in order of place,
+            where they come from a disk: fewer reads, for the memory of twice as many batches. Fewer where
+            memory is short; None, the default, reads batch by batch. The batches are the same. A batch that
+            is kept keeps the rows of all that were read with it. See docs/pyg.md.
         labor, layer_dependency, batch_dependency: dependent sampling, which gives batches of fewer nodes; as
             in ``NeighborSampler``.
     """
@@ -58,6 +62,7 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
         labor: bool | None = None,
         layer_dependency: bool = False,
         batch_dependency: int = 1,
+        look_ahead: int | None = None,
         **kwargs: Any,
     ):
         if input_time is not None and time_attr is None:
@@ -92,6 +97,7 @@ class NeighborLoader(NodeLoader, PyGNeighborLoader):
             transform_sampler_output,
             filter_per_worker,
             prefetch=prefetch,
+            look_ahead=look_ahead,
             **kwargs,
         )
 
@@ -106,7 +112,7 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
         data: also the path of a store, or what ``gz_pyg.load`` returns.
         edge_label_index: ``[2, E]``, an edge type, or ``(edge type, [2, E] or None)``, on any data. An edge
             type alone, or None, means all its edges; those of a store are looked up batch by batch.
-        prefetch, labor, layer_dependency, batch_dependency: as in ``NeighborLoader``.
+        prefetch, look_ahead, labor, layer_dependency, batch_dependency: as in ``NeighborLoader``.
     """
 
     def __init__(
@@ -134,6 +140,7 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
         labor: bool | None = None,
         layer_dependency: bool = False,
         batch_dependency: int = 1,
+        look_ahead: int | None = None,
         **kwargs: Any,
     ):
         if (edge_label_time is not None) != (time_attr is not None):
@@ -173,5 +180,6 @@ class LinkNeighborLoader(LinkLoader, PyGLinkNeighborLoader):
             transform_sampler_output,
             filter_per_worker,
             prefetch=prefetch,
+            look_ahead=look_ahead,
             **kwargs,
         )

@@ -132,6 +132,7 @@ uint32_t RowSlab::entry_of(uint64_t row) const {
 void RowSlab::insert_one(uint64_t row, const char* bytes) {
   if (const uint32_t known = entry_of(row); known != kNone) {
     if (!intact(known)) copy_in(known, bytes);
+    entries_[known].asked = 1;  // before by another batch of the same gather, or by another gather meanwhile
     return;
   }
   const uint32_t e = size() < capacity_ ? size_.fetch_add(1, std::memory_order_relaxed) : evict();

@@ -76,6 +76,8 @@ class Governor {
     ahead_wanted_ = sum(ahead_wanted_, wanted);
     ahead_begun_ = sum(ahead_begun_, begun);
     ahead_ = sum(ahead_, there);
+    // What is there now is seen by the next look; until then it is off the room, as it was when it was begun.
+    if (there > 0) ahead_room_ -= std::min(ahead_room_, static_cast<uint64_t>(there));
   }
 
   bool room_ahead(uint64_t bytes, bool known) {

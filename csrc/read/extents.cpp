@@ -84,7 +84,8 @@ class Extents {
     e = {.offset = low(c.at), .bytes = high(c.at) - low(c.at), .begin = c.at, .end = c.at + 1};
     for (++c.at; c.at < c.end; ++c.at, ++e.end) {
       const uint64_t until = high(c.at) - e.offset;
-      if (low(c.at) > e.offset + e.bytes + kMergeGap || until > kLargestExtent) break;
+      // A row that is asked for twice is read once, however large it is.
+      if (low(c.at) > e.offset + e.bytes + kMergeGap || until > std::max(kLargestExtent, e.bytes)) break;
       e.bytes = until;
     }
     if (out_ && e.end == e.begin + 1 && e.offset == start_of(e.begin) && e.bytes == row_bytes_) {

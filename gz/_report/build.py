@@ -201,11 +201,12 @@ def _run_facts(about: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
     for loader in about.get("loaders") or []:
         ahead = "workers" if loader["workers"] else "prefetch"
+        more = f", look_ahead {loader['look_ahead']}" if loader.get("look_ahead") else ""
         rows.append(
             (
                 loader["loader"],
                 f"batch size {loader['batch_size']}, fanouts {loader['fanouts']}, {ahead} "
-                f"{loader['workers'] or loader['prefetch']}, {loader['batches']:,} batches an epoch",
+                f"{loader['workers'] or loader['prefetch']}{more}, {loader['batches']:,} batches an epoch",
             )
         )
     return [*rows, *((str(k), str(v)) for k, v in (about.get("about") or {}).items())]

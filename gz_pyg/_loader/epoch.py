@@ -4,7 +4,7 @@ With batches made ahead a batch goes through these steps, in two threads of the 
 
     begin    draws its indices, where that asks no generator of the user's; puts it off where there is no room
     sample   indices -> SamplerOutput
-    join     SamplerOutput -> mini-batch with its features
+    join     SamplerOutput -> mini-batch with its features, or several at once (`together.py`)
 
 The thread that trains only hands over a `Work` and takes it back: what it does for a batch is time that the
 model does not have.
@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gz.adapter import BatchAhead, BatchesAhead, tensor_bytes
 from gz_pyg._loader.inputs import IndexSlice
 from gz_pyg._random import batch_seed
-from gz_pyg._source.protocol import Source, State
+from gz_pyg._source.protocol import NodeKey, Part, Source, State
 
 Modes = tuple[bool, bool]  # torch's, gradients and inference: they belong to a thread
 
@@ -101,6 +102,10 @@ class Epoch:
             and self._source.state() is not None
             and self._source.joins_anywhere
         )
+        # How many batches are read together.
+        self.together = loader.look_ahead or 1
+        if self.together > 1 and not (self.joins_ahead and self._source.reads_by_row):
+            self.together = 1
 
     def stages(self) -> list[Any]:
         return [self.sample, self.join] if self.joins_ahead else [self.sample]
@@ -118,18 +123,36 @@ class Epoch:
                 work.out = self._loader._sample(_items(self._fetcher, work.index))
         return work
 
-    def join(self, work: Work) -> Work:
+    def join(self, work: Work, frozen: Source | None = None, state: State | None = None) -> Work:
         # Joined from a copy of who is who in the data, so that the state told is the state used, however the
         # loop changes the data meanwhile.
         loader, (grad, inference) = self._loader, work.modes
         try:
-            frozen = self._source.frozen()
-            work.state, work.places = frozen.state(), frozen.places
+            if frozen is None:
+                frozen = self._source.frozen()
+                state = frozen.state()
+            work.state, work.places = state, frozen.places
             with torch.inference_mode(inference), torch.set_grad_enabled(grad):
                 work.batch = loader._joined(work.out, frozen)
         except Exception as error:
             work.error = error  # raised when the batch is taken, unless the data has changed until then
         return work
+
+    def join_together(self, group: list[Work]) -> list[Part] | None:
+        """Joins several; None where that was done one by one."""
+        try:
+            frozen = self._source.frozen()
+            state = frozen.state()  # before anything is read
+            parts = frozen.together([*map(_nodes, group)]) if len(group) > 1 else None
+        except Exception:
+            parts = None  # what fails is to fail for the batch that it belongs to, and no other
+        if parts is None:
+            for work in group:
+                self.join(work)
+            return None
+        for work, part in zip(group, parts, strict=True):
+            self.join(work, part.source, state)
+        return parts
 
     def finish(self, work: Work, modes: Modes) -> Any:
         loader = self._loader
@@ -170,16 +193,20 @@ class Stage:
             if work.index is not OVER and not work.put_off:
                 work = self._step(work)
                 if self.done is not None:
-                    self._memory.made(
-                        work.memory, tensor_bytes(work.out if work.batch is None else work.batch)
-                    )
-                    work.made = True
+                    self._note(work)
         except BaseException:
             self._memory.taken(work.memory)  # what came to nothing does not count as begun
             raise
+        self._let_go()
+        return work
+
+    def _note(self, work: Work) -> None:
+        self._memory.made(work.memory, tensor_bytes(work.out if work.batch is None else work.batch))
+        work.made = True
+
+    def _let_go(self) -> None:
         if self.done is not None:
             self.done.clear()
-        return work
 
     def _begin(self, work: Work, indices: Indices) -> None:
         taken, work.taken = work.taken, None
@@ -194,6 +221,12 @@ class Stage:
             self.put_off.append(work)
         else:
             work.memory = self._memory.begin()
+
+
+def _nodes(work: Work) -> dict[NodeKey, Tensor]:
+    """Those that were sampled, by type."""
+    node = work.out.node
+    return node if isinstance(node, dict) else {None: node}
 
 
 def _items(fetcher: Any, index: Any) -> Any:

@@ -23,7 +23,7 @@ class HGTLoader(NodeLoader, PyGHGTLoader):
         data: also the path of a store, what ``gz_pyg.load`` returns, or any ``(FeatureStore, GraphStore)``.
         num_samples: nodes to draw in each hop: a list for every type, or a dict of lists by node type.
         input_nodes: a node type, or ``(type, ids, a list, an array, a mask or None)``.
-        prefetch: as in ``NeighborLoader``.
+        prefetch, look_ahead: as in ``NeighborLoader``.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class HGTLoader(NodeLoader, PyGHGTLoader):
         transform_sampler_output: Callable[..., Any] | None = None,
         filter_per_worker: bool | None = None,
         prefetch: int | None = None,
+        look_ahead: int | None = None,
         **kwargs: Any,
     ):
         source = as_source(data)
@@ -48,5 +49,6 @@ class HGTLoader(NodeLoader, PyGHGTLoader):
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
             prefetch=prefetch,
+            look_ahead=look_ahead,
             **kwargs,
         )

@@ -4,7 +4,7 @@ Two threads, so that one batch is sampled while the rows of the one before it ar
 
     this thread   hands over the number of a batch; later takes it, applies `transform`, pins memory
     sampling      number -> indices -> SamplerOutput
-    joining       SamplerOutput -> mini-batch with its features
+    joining       SamplerOutput -> mini-batch with its features; with `look_ahead`, of several at once
 
 At most `prefetch` batches are begun and not yet taken, and fewer where memory is short: what there is no room
 for is put off, in its place in the line, until there is, or until it is waited for. With `prefetch=0`
@@ -39,6 +39,7 @@ from gz.adapter import BatchAhead, BatchesAhead, BatchSizes, Pipeline, Task
 from gz_pyg._loader.batch import Joiner
 from gz_pyg._loader.epoch import OVER, UNDRAWN, Epoch, Indices, Modes, Stage, Work
 from gz_pyg._loader.inputs import ShuffledIndex, index_batches
+from gz_pyg._loader.together import Together
 from gz_pyg._sampler.base import EngineSampler
 from gz_pyg._sampler.both_ways import BidirectionalNeighborSampler
 from gz_pyg._sampler.hgt import HGTSampler
@@ -76,17 +77,24 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         self._epoch = Epoch(loader, self._dataset_fetcher, int(self._base_seed))
         if not self._epoch.whole:
             self._sampler_iter = index_batches(self._index_sampler)
-        self._ahead = min(ahead, _MOST_PREFETCH)
+        together = min(self._epoch.together, _MOST_PREFETCH // 2) if ahead else 1
+        # Of two groups all but the batch that the script has: one is read while the other is used.
+        self._ahead = min(max(ahead, 2 * together - 1 if together > 1 else 0), _MOST_PREFETCH)
         self._number = 0
         self._waiting: deque[Task] = deque()
         self._done: list[Work] = []  # how batches that were taken were made
         self._pipeline: Pipeline | None = None
+        self._together: Together | None = None
         if ahead:
-            self._memory = BatchesAhead(self._ahead, loader.__dict__.setdefault("_batch_sizes", BatchSizes()))
+            sizes = loader.__dict__.setdefault("_batch_sizes", BatchSizes())
+            self._memory = BatchesAhead(self._ahead, sizes, together > 1)
             self._indices = Indices(self._sampler_iter, self._ahead + 1)
             self._put_off: list[Work] = []  # for want of room, since this was last looked at
             self._draws_here = not draws_once(self._index_sampler)
             stages = [Stage(step, self._memory) for step in self._epoch.stages()]
+            if together > 1:
+                self._together = Together(self._epoch, self._memory, together, loader._tally.read_together)
+                stages[-1] = self._together
             stages[0].indices, stages[0].put_off = self._indices, self._put_off
             stages[-1].done = self._done
             self._pipeline = Pipeline(*stages)
@@ -130,7 +138,7 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         work: Work | None = task.value
         if (
             work is None
-            or not work.made
+            or (not work.made and not self._read_by_now(work))
             or self._put_off
             or len(waiting) != self._ahead  # an interrupt came before this one was taken
         ):
@@ -138,6 +146,17 @@ class BatchIterator(_SingleProcessDataLoaderIter):
         self._begin(pipeline, modes, work.memory)
         waiting.popleft()  # only now: until here an interrupt loses nothing
         return work
+
+    def _read_by_now(self, work: Work) -> bool:
+        """Whether the batch is made after those were sampled that it may be read together with."""
+        if self._together is None or work.put_off or work.index is OVER:
+            return False
+        for task in self._waiting:
+            task.wait()
+            if work.made:
+                return True
+        self._together.read()
+        return work.made
 
     def _next_otherwise(self, pipeline: Pipeline, modes: Modes) -> Work:
         """The next batch, after a failure, at the end, or where there was no room for all."""
@@ -187,6 +206,7 @@ class Prefetching:
 
     data: Any
     prefetch: int | None
+    look_ahead: int | None
     num_workers: int
     collate_fn: Any
     transform: Any
@@ -265,6 +285,8 @@ class Prefetching:
     def _depth(self) -> int:
         if self.prefetch is not None:
             return self.prefetch
+        if self.look_ahead is not None:
+            return DEFAULT_PREFETCH
         known = type(self._sampler()) in _KNOWN and not self._is_customised()
         return DEFAULT_PREFETCH if known and draws_once(self._index_sampler) else 0  # type: ignore[attr-defined]
 
@@ -276,3 +298,24 @@ def checked_prefetch(prefetch: Any) -> int | None:
         f"prefetch is {prefetch!r}; give the number of batches to make ahead, 0 for none, or None to leave "
         f"the choice to the loader"
     )
+
+
+def checked_look_ahead(look_ahead: Any, prefetch: int | None, num_workers: int) -> int | None:
+    if look_ahead is None:
+        return None
+    if not isinstance(look_ahead, int) or isinstance(look_ahead, bool) or look_ahead < 1:
+        raise ValueError(
+            f"look_ahead is {look_ahead!r}; give the number of batches whose rows are to be read together, "
+            f"or None to read them batch by batch"
+        )
+    if num_workers:
+        raise ValueError(
+            f"look_ahead={look_ahead} with num_workers={num_workers}: it is the loader's own threads that "
+            f"read batches together; leave num_workers at 0, or look_ahead out"
+        )
+    if prefetch == 0:
+        raise ValueError(
+            f"look_ahead={look_ahead} with prefetch=0: batches that are read together are made ahead; leave "
+            f"one of the two out"
+        )
+    return look_ahead

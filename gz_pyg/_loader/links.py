@@ -12,7 +12,7 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NegativeSa
 
 from gz_pyg._loader.batch import Joiner
 from gz_pyg._loader.inputs import all_indices, input_edges, without_lists
-from gz_pyg._loader.iterator import Prefetching, checked_prefetch
+from gz_pyg._loader.iterator import Prefetching, checked_look_ahead, checked_prefetch
 from gz_pyg._loader.stats import Watched
 from gz_pyg._sampler.base import share_threads
 from gz_pyg._source.protocol import Source
@@ -28,7 +28,7 @@ class LinkLoader(Watched, Prefetching, PyGLinkLoader):
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.
         edge_label_index: as in ``LinkNeighborLoader``.
-        prefetch: as in ``NeighborLoader``.
+        prefetch, look_ahead: as in ``NeighborLoader``.
     """
 
     _sampler_name = "link_sampler"
@@ -48,11 +48,13 @@ class LinkLoader(Watched, Prefetching, PyGLinkLoader):
         custom_cls: Any = None,
         input_id: Tensor | None = None,
         prefetch: int | None = None,
+        look_ahead: int | None = None,
         **kwargs: Any,
     ):
         if neg_sampling_ratio is not None and neg_sampling_ratio != 0.0:
             neg_sampling = NegativeSampling("binary", neg_sampling_ratio)
         self.prefetch = checked_prefetch(prefetch)
+        self.look_ahead = checked_look_ahead(look_ahead, self.prefetch, kwargs.get("num_workers", 0))
         self.edge_label_index = edge_label_index
         self._source = source = as_source(data)
         self.data = source.data

@@ -13,7 +13,7 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSample
 from gz_pyg._loader.batch import Joiner
 from gz_pyg._loader.inputs import all_indices, without_lists
 from gz_pyg._loader.inputs import input_nodes as read_input_nodes
-from gz_pyg._loader.iterator import Prefetching, checked_prefetch
+from gz_pyg._loader.iterator import Prefetching, checked_look_ahead, checked_prefetch
 from gz_pyg._loader.stats import Watched
 from gz_pyg._sampler.base import share_threads
 from gz_pyg._source.protocol import Source
@@ -29,7 +29,7 @@ class NodeLoader(Watched, Prefetching, PyGNodeLoader):
     Args:
         data: also the path of a store, or what ``gz_pyg.load`` returns.
         input_nodes: as in ``NeighborLoader``.
-        prefetch: as in ``NeighborLoader``.
+        prefetch, look_ahead: as in ``NeighborLoader``.
     """
 
     _sampler_name = "node_sampler"
@@ -46,9 +46,11 @@ class NodeLoader(Watched, Prefetching, PyGNodeLoader):
         custom_cls: Any = None,
         input_id: Tensor | None = None,
         prefetch: int | None = None,
+        look_ahead: int | None = None,
         **kwargs: Any,
     ):
         self.prefetch = checked_prefetch(prefetch)
+        self.look_ahead = checked_look_ahead(look_ahead, self.prefetch, kwargs.get("num_workers", 0))
         self._source = source = as_source(data)
         self.data = source.data
         self.node_sampler = node_sampler

@@ -38,12 +38,23 @@ class Tally:
 
     def __init__(self) -> None:
         self.batches = 0
+        self._groups = self._in_groups = 0  # of batches that were read together
         self._lock = threading.Lock()
         self._marks: deque[tuple[float, dict[str, Any]]] = deque()
         self._line = (float("-inf"), "")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tally, ()  # a loader that was unpickled counts for itself
+
+    def read_together(self, batches: int) -> None:
+        """Counts a group of them, in the one thread that reads."""
+        self._groups += 1
+        self._in_groups += batches
+
+    @property
+    def together(self) -> float:
+        """How many batches were read at once, on average; 0 where none were."""
+        return self._in_groups / max(1, self._groups)
 
     def mark(self, data: Any) -> tuple[dict[str, Any], dict[str, float | None]]:
         """What has been counted by now, and the rates of the last seconds."""
@@ -69,6 +80,7 @@ class Watched:
 
     _source: Any
     num_workers: int
+    look_ahead: int | None
 
     @property
     def _tally(self) -> Tally:
@@ -114,11 +126,16 @@ class Watched:
 
         Rates that nothing is known of are left out. With workers, rows are read in their processes: what they
         count is not seen here, ``batches`` and memory are.
+
+        With ``look_ahead``, also ``batches_together``: of the batches that were read with others, how many at
+        once, on average; 0 while there were none.
         """
         found, rate = self._tally.mark(self._source.data)
         seen = {name: value for name, value in rate.items() if value is not None}
         if self.num_workers or "misses" not in found:
             seen = {name: seen[name] for name in ("batches_per_second",)}
+        if self.look_ahead is not None:
+            seen["batches_together"] = self._tally.together
         return {name: value for name, value in (found | seen).items() if value is not None}
 
     def postfix(self) -> str:
@@ -203,5 +220,6 @@ def _loader(loader: Any) -> dict[str, Any]:
         "fanouts": str(getattr(fanouts, "values", fanouts)),
         "workers": loader.num_workers,
         "prefetch": None if loader.num_workers else loader._depth(),
+        "look_ahead": loader.look_ahead,
         "batches": len(loader),
     }

@@ -6,6 +6,7 @@ What differs is each value: one that lies in files is a `Stored`, and gives rows
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from gz_pyg._source.protocol import (
     Column,
     EdgeKey,
     NodeKey,
+    Part,
     Sampled,
     SampleGraph,
     State,
@@ -31,7 +33,14 @@ from gz_pyg._source.protocol import (
 from gz_pyg._store.lazy import LazyTensor
 from gz_pyg._store.lengths import check_written, warn_of_left_behind
 from gz_pyg._store.overlay import Overlay, raw, raw_items
-from gz_pyg._store.stored import CPU, Stored, StoredEdgeColumn, StoredEdgeIndex
+from gz_pyg._store.stored import (
+    CPU,
+    RowsTogether,
+    Stored,
+    StoredColumn,
+    StoredEdgeColumn,
+    StoredEdgeIndex,
+)
 from gz_pyg._tensors import stack
 
 _NONE = torch.empty(0, dtype=torch.int64)
@@ -47,6 +56,7 @@ class LocalSource:
             on_files = any(isinstance(s._mapping, Overlay) for s in data.stores)
         self._on_files = on_files
         self._look: Look | None = None  # of what is frozen here
+        self._read: dict[tuple[NodeKey, str], RowsTogether] = {}  # for the one mini-batch this is to join
 
     # ---- sizes ----
 
@@ -153,7 +163,36 @@ class LocalSource:
 
     # ---- rows ----
 
+    def _read_by_row(self) -> list[tuple[NodeKey, str, StoredColumn]]:
+        found = [(t, k, s, v) for t, s in self._nodes() for k, v in raw_items(s)]
+        return [
+            (t, key, value)
+            for t, key, storage, value in found
+            if isinstance(value, StoredColumn)
+            and not value.of_edges
+            and storage.is_node_attr(key)
+            and value.is_read_by_row
+        ]
+
+    @property
+    def reads_by_row(self) -> bool:
+        return self._on_files and bool(self._read_by_row())
+
+    def together(self, nodes: Sequence[dict[NodeKey, Tensor]]) -> list[Part]:
+        found: list[dict[tuple[NodeKey, str], RowsTogether]] = [{} for _ in nodes]
+        for t, key, column in self._read_by_row():
+            rows = column.take_together([n.get(t, _NONE) for n in nodes])
+            for read, some in zip(found, rows, strict=True):
+                read[t, key] = some
+        return [*map(self._part, found)]
+
+    def _part(self, read: dict[tuple[NodeKey, str], RowsTogether]) -> Part:
+        source, rows = copy.copy(self), read.values()
+        source._read = read
+        return Part(source, sum(r.nbytes for r in rows), max((r.reading for r in rows), default=0))
+
     def join(self, sampled: Sampled, custom_cls: Any) -> Any:
+        sampled.read = self._read
         if not self._on_files:
             batch = copy.copy(self.data)
         elif custom_cls is not None:
@@ -312,6 +351,8 @@ def _filter(storage: Any, out: Any, t: Any, sampled: Sampled, nodes: bool, edges
     for key, value in raw_items(storage):
         if nodes and key == "num_nodes":
             out.num_nodes = node.numel()
+        elif nodes and (read := sampled.read.get((t, key))) is not None:
+            out[key] = read.tensor()
         elif nodes and storage.is_node_attr(key):
             out[key] = rows_of(value, node, _dim(storage, key, value))
         elif edges and key == "edge_index":

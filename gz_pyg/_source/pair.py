@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,16 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.graph_store import EdgeLayout
 
 from gz_pyg._edges import ArrayEdges, Edges
-from gz_pyg._source.protocol import EdgeKey, NodeKey, Sampled, SampleGraph, State, Wanted, in_order_of
+from gz_pyg._source.protocol import (
+    EdgeKey,
+    NodeKey,
+    Part,
+    Sampled,
+    SampleGraph,
+    State,
+    Wanted,
+    in_order_of,
+)
 from gz_pyg._tensors import stack
 
 
@@ -20,6 +30,7 @@ class PairSource:
 
     joins_anywhere = True
     places = False
+    reads_by_row = False  # that is the store's business
 
     def __init__(self, data: Any):
         self.data = tuple(data)
@@ -165,6 +176,9 @@ class PairSource:
         for (t, name), tensor in zip(places, self._features.multi_get_tensor(wanted), strict=True):
             (batch if t is None else batch[t])[name] = tensor
         return batch
+
+    def together(self, nodes: Sequence[dict[NodeKey, Tensor]]) -> list[Part]:
+        return [Part(self, 0, 0)] * len(nodes)
 
     def place(self, batch: Any) -> Any:
         return batch

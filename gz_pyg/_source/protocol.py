@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter, is_
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from gz.adapter import Mapped
 from gz_pyg._edges import Edges
 from gz_pyg._store.lazy import LazyTensor
-from gz_pyg._store.stored import Stored, StoredColumn
+from gz_pyg._store.stored import RowsTogether, Stored, StoredColumn
 from gz_pyg._tensors import take
 
 NodeKey = str | None  # None: the one type of a homogeneous graph
@@ -52,6 +53,7 @@ class Sampled:
     Attributes:
         edges: numbers of the edges, as ``edge_index`` has them; None where a sampler does not tell.
         rows: places of the edges in the files, where they were sampled from there.
+        read: rows of the nodes that were read before, with those of other mini-batches, by type and name.
     """
 
     nodes: dict[NodeKey, Tensor]
@@ -59,6 +61,7 @@ class Sampled:
     col: dict[EdgeKey, Tensor]
     edges: dict[EdgeKey, Tensor | None]
     rows: dict[EdgeKey, Tensor | None]
+    read: dict[tuple[NodeKey, str], RowsTogether] = field(default_factory=dict)
 
 
 _LOOK = attrgetter("_version", "requires_grad")
@@ -157,6 +160,14 @@ class Source(Protocol):
         """A mini-batch with the rows of what was sampled."""
 
     @property
+    def reads_by_row(self) -> bool:
+        """Whether ``join`` reads rows of nodes one by one: ``together`` may spare reads."""
+
+    def together(self, nodes: Sequence[dict[NodeKey, Tensor]]) -> list[Part]:
+        """For each of several mini-batches, with these nodes, what joins it. Rows that ``join`` would read
+        one by one are read for all of them at once, now."""
+
+    @property
     def places(self) -> bool:
         """Whether ``place`` has anything to do."""
 
@@ -183,6 +194,14 @@ class Source(Protocol):
 
     def sampling_state(self, wanted: Wanted) -> State | None:
         """Of all that ``sample_graph`` is made of; None where a sampler is to keep what it has."""
+
+
+class Part(NamedTuple):
+    """Of several mini-batches whose rows were read together, what one of them has."""
+
+    source: Source  # that joins it
+    in_block: int  # bytes of its rows in the memory that all share
+    reading: int  # bytes that reading them took besides
 
 
 def whole(column: Column) -> Tensor:

@@ -9,13 +9,16 @@ All of them pickle by path; the copy made by `fresh` shares no memory with its o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import gz
-from gz.adapter import Mapped, in_place, ordering
+from gz.adapter import Mapped, in_place, is_read_by_row, ordering, read_together
 from gz_pyg._edges import by_id, edge_ends, edge_rows
 from gz_pyg._store.changes import changed
 from gz_pyg._store.lazy import LazyTensor
@@ -24,6 +27,7 @@ from gz_pyg._tensors import take
 
 EdgeType = tuple[str, str, str]
 CPU = torch.device("cpu")
+_REQUEST = 112  # bytes the engine takes for a row while it reads: its id, and requests in several orders
 
 
 class Stored:
@@ -178,6 +182,16 @@ class StoredColumn(Stored):
             return take(self.whole(), index.to(self.device)).cpu()
         return self._shaped(self.mapped.take(index))
 
+    @property
+    def is_read_by_row(self) -> bool:
+        """Whether ``take`` reads row by row, and more than one take at once may spare reads."""
+        return not self.version and is_read_by_row(self.mapped.column)
+
+    def take_together(self, indices: Sequence[Tensor]) -> list[RowsTogether]:
+        """``take`` for several at once, of a column that is read by row."""
+        parts = read_together(self.mapped.column, indices)
+        return [RowsTogether(self, len(i), part) for i, part in zip(indices, parts, strict=True)]
+
     def _shaped(self, rows: Tensor) -> Tensor:
         return rows if self._rows is None else rows.view(-1, *self._rows)
 
@@ -210,6 +224,25 @@ class StoredColumn(Stored):
         if not same or value.shape == mine.shape:
             return self if same else value
         return self._copy(_rows=tuple(value.shape[1:]))  # data.y = data.y.view(-1): still the file
+
+
+class RowsTogether:
+    """Rows of one mini-batch, in a block of memory with those of others.
+
+    Attributes:
+        nbytes: of the rows.
+        reading: bytes that reading them took besides.
+    """
+
+    def __init__(self, stored: StoredColumn, rows: int, part: NDArray[np.uint8]):
+        column = stored.mapped.column
+        in_file = 0 if in_place(column) else column.nbytes // max(1, len(column))
+        self._stored, self._part = stored, part
+        self.nbytes, self.reading = part.nbytes, rows * (_REQUEST + in_file)
+
+    def tensor(self) -> Tensor:
+        """As ``take`` gives it: with a storage and a version of its own."""
+        return torch.from_numpy(self._part).view(self._stored.dtype).view(-1, *self._stored.shape[1:])
 
 
 class StoredEdgeColumn(StoredColumn):

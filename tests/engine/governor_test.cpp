@@ -420,6 +420,14 @@ void test_the_governor_has_its_clients_give_back(const FakeRoot& root) {
   CHECK(first > 512 * kMiB && first <= kGiB);
   CHECK(governor::room_ahead(100 * kMiB, true) && !governor::room_ahead(2 * kGiB, true));
   CHECK(!governor::room_ahead(100 * kMiB, false));  // nobody knows yet what the script will do with it
+  uint64_t room = 0;  // while no look is made, what was begun and what came of it are off the room alike
+  while (governor::room_ahead(room + kMiB, true)) room += kMiB;
+  const auto batch = static_cast<int64_t>(room);
+  governor::change_ahead(0, batch, 0);
+  CHECK(!governor::room_ahead(room, true) && governor::room_ahead(room / 3, true));
+  governor::change_ahead(0, -batch, batch);
+  CHECK(!governor::room_ahead(room, true) && governor::room_ahead(room / 3, true));
+  governor::change_ahead(0, 0, -batch);
   use(4 * kGiB - 100 * kMiB);
   governor::look();
   CHECK(cache->size == 0);

@@ -88,6 +88,35 @@ void test_the_cache_is_sieve() {
   }
 }
 
+// Of a gather for several batches: a row that two of them lack is taken in as if one had come after the
+// other.
+void test_a_row_asked_for_twice_in_one_call_stays_longer() {
+  constexpr size_t kBytes = 40;
+  RowCache cache(9000, kBytes);
+  cache.resize(9000);
+  RowSlab& slab = (*cache.slabs())[0];
+  const uint64_t capacity = cache.size().rows;
+  std::vector<RowRequest> requests;
+  std::vector<char> rows;
+  const auto add = [&](uint64_t row) {
+    const auto bytes = row_of(row, kBytes);
+    requests.push_back({row, requests.size()});
+    rows.insert(rows.end(), bytes.begin(), bytes.end());
+  };
+  for (uint64_t row = 0; row < capacity; ++row) add(row);
+  add(0);
+  slab.insert(requests.data(), requests.size(), rows.data());
+  requests.clear();
+  rows.clear();
+  add(capacity);  // one has to go: 1, not 0
+  slab.insert(requests.data(), 1, rows.data());
+  std::vector<RowRequest> missed;
+  std::vector<char> out(2 * kBytes);
+  const RowRequest asked[] = {{0, 0}, {1, 1}};
+  slab.find(asked, 2, out.data(), missed);
+  CHECK(missed.size() == 1 && missed[0].row == 1);
+}
+
 void test_no_budget_is_too_small() {
   for (uint64_t budget = 0; budget < 20'000; budget += 37) {
     RowCache cache(budget, 64);
@@ -244,6 +273,7 @@ void test_threads_share_a_cache_that_changes_size() {
 
 int main() {
   test_the_cache_is_sieve();
+  test_a_row_asked_for_twice_in_one_call_stays_longer();
   test_no_budget_is_too_small();
   test_a_ceiling_is_kept_and_nearly_met();
   test_growing_and_shrinking_keep_what_stays();

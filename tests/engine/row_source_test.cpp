@@ -89,6 +89,28 @@ void test_rows_are_those_of_the_file() {
     }
 }
 
+// The rows of several batches come in one call, and have rows in common.
+void test_a_row_asked_for_twice_is_read_once() {
+  for (size_t row_bytes : {512u, 4096u, 70000u}) {
+    const TestFile file(4096, row_bytes, 60);
+    std::vector<int64_t> ids = {7, 40, 7, 20, 40, 7, 40};  // far apart, but for 512 bytes
+    std::vector<char> out(ids.size() * row_bytes);
+    for (uint64_t cache : {uint64_t{0}, uint64_t{8} << 20}) {
+      RowSource source(Mapping::open(file.path), file.first, file.rows, row_bytes);
+      source.configure(cache, false);
+      file.evict();
+      source.gather(ids.data(), ids.size(), out.data());
+      const auto stats = source.stats();
+      if (stats.misses == 0) return;  // kept in memory
+      for (size_t i = 0; i < ids.size(); ++i)
+        CHECK(std::memcmp(out.data() + i * row_bytes, row_of(static_cast<uint64_t>(ids[i]), row_bytes).data(),
+                          row_bytes) == 0);
+      CHECK(stats.misses == ids.size() && stats.reads <= 3);
+      CHECK(stats.bytes_read <= 3 * (row_bytes + 2 * 4096));
+    }
+  }
+}
+
 // Of any bytes: what plain code makes of a row comes from the mapping, the disk and the cache alike.
 void test_rows_are_decoded_whichever_way_they_come() {
   for (const DType stored : {DType::kFloat16, DType::kBFloat16, DType::kInt8})
@@ -225,6 +247,7 @@ int main() {
   // First: ThreadSanitizer stops a child that starts a thread where one of the parent's had its stack.
   test_a_forked_child_reads_on_its_own();
   test_rows_are_those_of_the_file();
+  test_a_row_asked_for_twice_is_read_once();
   test_rows_are_decoded_whichever_way_they_come();
   test_many_gathers_at_once();
   test_all_who_open_a_file_share_its_cache();

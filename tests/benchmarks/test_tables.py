@@ -41,6 +41,21 @@ def test_the_tables_of_papers100m_are_those_of_the_results(tables):
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
 
 
+def test_the_table_of_accuracies_is_that_of_the_results(tables):
+    text = (ROOT / "docs" / "howto.md").read_text()
+    assert "<!-- measured: accuracy -->" in text
+    assert tables.filled(text) == text, "run python benchmarks/tables.py"
+
+
+def test_points_lost_are_the_mean_of_pairs(tables):
+    found = {"float32": [80.0, 90.0], "float16": [79.5, 90.5], "bfloat16": [79.0, 88.0], "int8": [79.0, 89.0]}
+    lines = tables.small_accuracy.table(
+        {"date": "2026-01-02", "tables": [{"note": "n"}, {"title": "cora", "accuracy": found}]}
+    ).splitlines()
+    assert lines[2] == "| cora | 85.0 % | 7.07 | +0.00 ± 0.50 | +1.50 ± 0.50 | +1.00 ± 0.00 |"
+    assert lines[-1].startswith("Points of accuracy, the mean of 2 pairs")
+
+
 def record(quiet: bool) -> dict:
     times = {"gz": [0.2, 0.1], "graphzero": [1.0, 0.8]}
     return {

@@ -29,7 +29,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet $(PIP_FL
 DEPS := $(VENV)/.stamp-deps
 ENGINE := $(VENV)/.stamp-engine
 CXX_FILES := $(wildcard csrc/*/*.h csrc/*/*.cpp tests/engine/*.cpp)
-BENCHMARKS := open gather walk sample temporal convert edge_ingest parsers pyg_loader dgl_loader
+# edge_ingest and convert come first: they make the edges and the files that the others take.
+BENCHMARKS := open edge_ingest convert gather walk sample temporal parsers pyg_loader dgl_loader
 # cmake and ninja, which the sanitizer tests need, may be only in .venv.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch
 

@@ -1,5 +1,6 @@
 """The benchmarks' data, made once per scale and kept in the --data folder. It appears by rename, complete.
 
+edges.npy      [2, E], int64; where it is there, the others are made from it
 edges.csv      "dst,src" lines; every converter groups by the first column
 graphzero.gl   made from edges.csv by GraphZero
 gz.gl          made from edges.csv by gz
@@ -9,9 +10,10 @@ graph-store    a gz store: the lists, features and labels
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import generate
@@ -58,10 +60,37 @@ class Data:
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink(missing_ok=True)
         return path
 
+    def keep(self, made: Path, name: str) -> None:
+        """Takes what a benchmark has made as the file of this name, if there is none yet."""
+        if not (self.folder / name).exists():
+            made.rename(self.folder / name)
+
+    def npy(self) -> Path:
+        """The edges as PyG and OGB keep them."""
+
+        def write(path: Path) -> None:
+            out = np.lib.format.open_memmap(path, "w+", np.int64, (2, self.graph.num_edges))
+            at = 0
+            for src, dst in generate.edge_chunks(self.graph):
+                out[0, at : at + len(src)], out[1, at : at + len(src)] = src, dst
+                at += len(src)
+
+        return self._make("edges.npy", self.graph.num_edges * 16, write)
+
+    def edge_chunks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """generate.edge_chunks, or edges.npy where it has been made: to read them is quicker."""
+        if not (self.folder / "edges.npy").exists():
+            yield from generate.edge_chunks(self.graph)
+            return
+        edges = np.load(self.npy(), mmap_mode="r")
+        for at in range(0, edges.shape[1], generate.EDGE_CHUNK):
+            src, dst = np.array(edges[:, at : at + generate.EDGE_CHUNK])
+            yield src, dst
+
     def csv(self) -> Path:
         digits = len(str(self.graph.num_nodes)) + 1
         size = self.graph.num_edges * 2 * digits
-        return self._make("edges.csv", size, lambda p: generate.write_csv(self.graph, p))
+        return self._make("edges.csv", size, lambda p: generate.write_csv(self.edge_chunks(), p))
 
     def graphzero(self) -> Path:
         csv = self.csv()
@@ -75,6 +104,7 @@ class Data:
         size = self.graph.num_edges * 4 + self.graph.num_nodes * 8
         return self._make("gz.gl", size, lambda p: run_python(gz_code(csv, p, "2GB"), setup="import gz"))
 
+    @functools.cache  # noqa: B019 - there is one of these, and who needs the lists needs them to the end
     def lists(self) -> tuple[np.ndarray, np.ndarray]:
         """indptr and indices, int64, of the lists in edges.csv. Grouped by DGL, whose graph they become."""
         size = self.graph.num_edges * 8 + self.graph.num_nodes * 8
@@ -87,7 +117,7 @@ class Data:
 
         src, dst = (torch.empty(self.graph.num_edges, dtype=torch.int64) for _ in range(2))
         at = 0
-        for s, d in generate.edge_chunks(self.graph):
+        for s, d in self.edge_chunks():
             src[at : at + len(s)] = torch.from_numpy(s)
             dst[at : at + len(d)] = torch.from_numpy(d)
             at += len(s)
@@ -105,7 +135,7 @@ class Data:
             features = {"x": generate.feature_chunks(g), "y": generate.labels(g)}
             gz.ingest(
                 path,
-                edges=generate.edge_chunks(g),
+                edges=self.edge_chunks(),
                 features=features,
                 num_nodes=g.num_nodes,
                 progress=False,

@@ -66,6 +66,63 @@ def run_python(code: str, *, setup: str = "", limit: int | None = None) -> Usage
         return Usage(**json.loads(Path(out).read_text()), capped=held)
 
 
+# Reads programs, a line of JSON each, runs each in a fork and answers with its exit code. pyarrow, OpenMP and
+# gz start their threads with the first work, which is after the fork.
+_SERVER = """
+import json, os, sys, traceback
+{imports}
+for _line in sys.stdin:
+    _pid = os.fork()
+    if not _pid:
+        try:
+            os.chdir(json.loads(_line)["folder"])
+            for _fd in (1, 2):
+                os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND), _fd)
+            exec(json.loads(_line)["program"], {{**globals()}})
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(_pid, 0)[1])), flush=True)
+"""
+
+
+class Forks:
+    """run_python without the wait for imports: every run is a process of its own all the same, a fork of one
+    that has imported. What it shares with that counts in its memory as if it were its own."""
+
+    def __init__(self, imports: str):
+        server = _SERVER.format(imports=imports)
+        self._server = subprocess.Popen(
+            [sys.executable, "-c", server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, code: str, *, setup: str = "") -> Usage:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "usage.json")
+            program = _WRAPPER.format(setup=setup, code=code, out=out)
+            self._server.stdin.write(json.dumps({"program": program, "folder": folder}) + "\n")
+            self._server.stdin.flush()
+            if (ended := self._server.stdout.readline().strip()) != "0":
+                said = Path(folder, "said").read_text(errors="replace") if ended else "its server is gone"
+                raise RuntimeError(f"a benchmark process ended with {ended}:\n{said[-4000:]}")
+            return Usage(**json.loads(Path(out).read_text()))
+
+    def close(self) -> None:
+        assert self._server.stdin
+        self._server.stdin.close()
+        self._server.wait()
+
+    def __enter__(self) -> Forks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def _groups() -> tuple[Path, str, str]:
     """Where a memory cgroup can be made, the file that takes its limit, the file that takes its processes."""
     v1 = Path("/sys/fs/cgroup/memory")

@@ -126,13 +126,14 @@ def main() -> None:
         graphs["gz_dgl, int64"] = gz_dgl.load(store)
         graphs["gz_dgl, int32"] = gz_dgl.load(store, idtype=torch.int32)
     contestants = {}
+    rng = np.random.default_rng(0)
+    # Distinct seeds: DGL's fused sampler is wrong for others.
+    seeds = [
+        torch.from_numpy(rng.choice(graph.num_nodes, BATCHES * BATCH, replace=False))
+        for _ in range(args.repeat + 1)
+    ]
     for name, g in graphs.items():
-        rng = np.random.default_rng(0)
-        # Distinct seeds: DGL's fused sampler is wrong for others.
-        rounds = [
-            torch.from_numpy(rng.choice(graph.num_nodes, BATCHES * BATCH, replace=False)).to(g.idtype)
-            for _ in range(args.repeat + 1)
-        ]
+        rounds = [ids.to(g.idtype) for ids in seeds]
         contestants[name] = lambda turn, g=g, rounds=rounds: run(g, rounds[turn + 1])
     data.warm_store()
     rows = {name: run(-1) for name, run in contestants.items()}
@@ -145,7 +146,7 @@ def main() -> None:
         contestants,
         unit="batches/s",
         work=BATCHES,
-        targets=tuple(_common.Target(n, peers, RATIO) for n in ours),
+        targets=tuple(_common.Target(n, peers, RATIO, scale=1) for n in ours),
     )
     if not args.peers_only:
         in_memory = 8.0 * (graph.num_nodes + graph.num_edges) + 4.0 * graph.num_nodes * graph.num_features

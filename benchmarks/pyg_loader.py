@@ -183,8 +183,12 @@ def main() -> None:
         unit="batches/s",
         work=-(-count // BATCH),
         targets=(
-            *(_common.Target("gz_pyg", (name,), TARGET_DGL) for name in peers),
-            *(_common.Target("gz_pyg", (name,), TARGET_PYG) for name in ("PyG NeighborLoader",) if pyg),
+            *(_common.Target("gz_pyg", (name,), TARGET_DGL, scale=1) for name in peers),
+            *(
+                _common.Target("gz_pyg", (name,), TARGET_PYG, scale=1)
+                for name in ("PyG NeighborLoader",)
+                if pyg
+            ),
         ),
     )
     if not args.peers_only and args.peer != "pyg":

@@ -21,10 +21,14 @@ from pathlib import Path
 import layout
 import look_ahead
 import memory_caps
+import small_accuracy
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("reliability.md", "papers100m.md")))
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("reliability.md", "papers100m.md", "howto.md")),
+)
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ COUNTED = {
     "memory": ("memory_caps-scale1", memory_caps.table),
     "look_ahead": ("look_ahead-scale0.004", look_ahead.table),
     "layout": ("layout-scale0.01", layout.table),
+    "accuracy": ("small_accuracy-scale0.004", small_accuracy.table),
 }
 MARK = "\u2020"
 

@@ -155,6 +155,12 @@ void bind_topology(nb::module_& m) {
             if (t.residency) t.residency->allow_loading(allowed);
           },
           "allowed"_a)
+      .def(
+          "allow_copy",
+          [](const Topology& t, bool allowed) {
+            if (t.held) t.held->allow(allowed);
+          },
+          "allowed"_a, "Whether reading may make a copy of the lists in huge pages, beside the page cache.")
       .def("stats", &topology_stats)
       .def("degree", &degree, "nodes"_a)
       .def("neighbors", &neighbors, "node"_a)

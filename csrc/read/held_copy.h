@@ -34,9 +34,13 @@ class HeldCopy : public MemoryClient, public std::enable_shared_from_this<HeldCo
 
   // So many places were read, at random, and were in memory. Asks for the copy once that is likely to pay.
   void read(uint64_t places) {
+    if (!allowed_.load(std::memory_order_relaxed)) return;
     const uint64_t before = places_.fetch_add(places, std::memory_order_relaxed);
     if (before < worth_ && before + places >= worth_) ask();
   }
+  // False: reads do not count, so that no copy is asked for; one that is there stays. For who was given a
+  // budget, of which the governor knows nothing.
+  void allow(bool allowed) { allowed_.store(allowed, std::memory_order_relaxed); }
   bool held() const { return state_.load(std::memory_order_acquire) == State::kHeld; }
   uint64_t bytes() const { return bytes_; }
 
@@ -56,7 +60,7 @@ class HeldCopy : public MemoryClient, public std::enable_shared_from_this<HeldCo
   const pid_t pid_;
   std::atomic<uint64_t> places_{0};
   std::atomic<State> state_{State::kFile};
-  std::atomic<bool> granted_{false};
+  std::atomic<bool> granted_{false}, allowed_{true};
   // Of the governor's thread alone:
   uint64_t places_then_ = 0;
   Clock::time_point ask_again_{};

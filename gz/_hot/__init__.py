@@ -19,7 +19,7 @@ from gz._base.arrays import as_ids, as_integer
 from gz._base.place import temporary_folder
 from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
-from gz._hot.rank import Seeds, counter, degrees, most_read, sampled
+from gz._hot.rank import Seeds, counter, degrees, lists_within, most_read, sampled
 from gz._hot.rows import write_in_front
 from gz.store import Store, open_store
 
@@ -80,7 +80,8 @@ def reorder(
         types = sorted({of for _, of in columns})
         counts = {of: counter(opened.num_nodes(of), budget // len(types), folder, stack) for of in types}
         if start:
-            sampled(opened, start, steps, counts, show)
+            with lists_within(opened, budget):
+                sampled(opened, start, steps, counts, show)
         else:
             degrees(opened, counts, show)
         for of in types:

@@ -4,7 +4,8 @@ counts are taken. A count of 4 bytes a node, on the disk where that does not fit
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,21 @@ def counter(n: int, budget: int, folder: Path, stack: ExitStack) -> NDArray[np.u
     file = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115 - the stack closes it
     file.truncate(4 * n)
     return np.memmap(file, np.uint32, "r+", shape=(n,))
+
+
+@contextmanager
+def lists_within(store: Store, budget: int) -> Iterator[None]:
+    """While samples are drawn, lists that do not fit into a quarter of the budget are read where they lie:
+    the engine would copy them into huge pages where memory is plentiful, and knows of no budget."""
+    graphs = [store.graph(t)._topology for t in store.edge_types]
+    fit = sum(8 * t.num_nodes + 8 * t.num_edges for t in graphs) <= budget // 4
+    for t in graphs:
+        t.allow_copy(fit)
+    try:
+        yield
+    finally:
+        for t in graphs:
+            t.allow_copy(True)
 
 
 def sampled(

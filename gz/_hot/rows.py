@@ -55,13 +55,19 @@ def write_in_front(
 
 def _rows(column: FeatureStore, hot: NDArray[np.int64], folder: Path, budget: int) -> Iterator[NDArray[Any]]:
     """Rows `hot`, in this order, piece by piece. The column is read through once, in order."""
-    plain = FeatureStore(column.path, 0, _share=Share())  # what passes through needs no row cache
-    row = np.dtype((np.uint8, (plain._row_bytes,)))  # as they lie: they are to lie so in the tiers
+    row = np.dtype((np.uint8, (column._row_bytes,)))  # as they lie: they are to lie so in the tiers
 
     def wanted(a: int, b: int) -> NDArray[np.int64]:
         return hot[a:b]
 
-    return permuted(plain._stored_rows, len(column), wanted, len(hot), row, folder, budget // 2)
+    with open(column.path, "rb", buffering=0) as file:
+
+        def read(a: int, b: int) -> NDArray[np.uint8]:
+            # A mapping for each range, and no row cache: pages that were touched count as this process's
+            # memory until they are unmapped, and in the end that would be the whole column.
+            return FeatureStore(column.path, 0, _share=Share(), _opened=file.fileno())._stored_rows(a, b)
+
+        yield from permuted(read, len(column), wanted, len(hot), row, folder, budget // 2)
 
 
 def _tiers(

@@ -15,22 +15,12 @@ LESS = {
     "temporal": ["--batches", "1", "--hub", "500"],
     "walk": ["--starts", "1000"],
 }
-# All in one process: importing torch and DGL takes longer than the work. So do the thirty interpreters that
-# parsers would start, one for each reader; open, convert and edge_ingest have theirs.
+# All in one process: importing torch and DGL takes longer than the work.
 RUN = """
-import dataclasses, runpy, sys, tempfile
-import _process
-
-def run_here(code, *, setup="", limit=None):
-    with tempfile.NamedTemporaryFile("r") as out:
-        exec(_process._WRAPPER.format(setup=setup, code=code, out=out.name), {})
-        usage = _process.Usage(**_process.json.load(out))
-    return dataclasses.replace(usage, peak_rss=usage.peak_rss + 1)  # never 0 above where it began
+import runpy, sys
 
 for name in NAMES:
     sys.argv = [name, "--scale", "0.001", "--repeat", "1", "--no-save", "--data", DATA, *LESS.get(name, [])]
-    if name == "parsers":
-        _process.run_python = run_here
     print("BEGIN", name, flush=True)
     try:
         runpy.run_path(f"{BENCHMARKS}/{name}.py", run_name="__main__")
@@ -46,7 +36,6 @@ def test_every_benchmark_runs_to_its_end(tmp_path):
     pytest.importorskip("graphzero")
     names = re.search(r"^BENCHMARKS := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     assert "sample" in names
-    assert names[-3] == "parsers"  # what comes after it starts no interpreter at this size
     given = {"DATA": str(tmp_path), "BENCHMARKS": str(ROOT / "benchmarks"), "NAMES": names, "LESS": LESS}
     start = "".join(f"{name} = {value!r}\n" for name, value in given.items())
     run = subprocess.run(

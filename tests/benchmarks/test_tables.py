@@ -41,6 +41,21 @@ def test_the_tables_of_papers100m_are_those_of_the_results(tables):
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
 
 
+def test_the_table_of_accuracies_is_that_of_the_results(tables):
+    text = (ROOT / "docs" / "howto.md").read_text()
+    assert "<!-- measured: accuracy -->" in text
+    assert tables.filled(text) == text, "run python benchmarks/tables.py"
+
+
+def test_points_lost_are_the_mean_of_pairs(tables):
+    found = {"float32": [80.0, 90.0], "float16": [79.5, 90.5], "bfloat16": [79.0, 88.0], "int8": [79.0, 89.0]}
+    lines = tables.small_accuracy.table(
+        {"date": "2026-01-02", "tables": [{"note": "n"}, {"title": "cora", "accuracy": found}]}
+    ).splitlines()
+    assert lines[2] == "| cora | 85.0 % | 7.07 | +0.00 ± 0.50 | +1.50 ± 0.50 | +1.00 ± 0.00 |"
+    assert lines[-1].startswith("Points of accuracy, the mean of 2 pairs")
+
+
 def record(quiet: bool) -> dict:
     times = {"gz": [0.2, 0.1], "graphzero": [1.0, 0.8]}
     return {
@@ -135,6 +150,39 @@ def test_a_cell_fails_where_the_defaults_alone_are_killed_or_slow(caps):
         "both killed": cell([0], []),
     }
     assert caps.summary(cells) == (["killed"], ["slow: 0.90"])
+
+
+@pytest.mark.parametrize(("scale", "status"), [(1.0, 1), (0.1, 0)])
+def test_a_target_is_judged_from_the_scale_it_was_set_for(monkeypatch, tmp_path, capsys, scale, status):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setattr(sys, "argv", ["b", "--scale", str(scale), "--no-save", "--data", str(tmp_path)])
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "DGLBACKEND"):
+        monkeypatch.setenv(name, "1")  # which options() changes
+    import _common
+
+    report = _common.Report("b", _common.options(None))
+    slow = _common.Target("gz", ("peer",), 2.0, scale=1)
+    report.rates("t", {"gz": [1.0], "peer": [1.5]}, unit="x", targets=(slow,))
+    said = "FAIL gz is 1.50x peer; at least 2x wanted" if status else "not judged at this scale: gz is 1.50x"
+    assert said in capsys.readouterr().out
+    assert report.tables[0]["targets"][0]["judged"] == bool(status)
+    with pytest.raises(SystemExit) as end:
+        report.finish()
+    assert end.value.code == status
+
+
+def test_forks_are_processes_of_their_own_and_say_why_they_failed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from _process import Forks
+
+    with Forks("import os, time; held = bytearray(50 << 20)") as forks:
+        used = forks.run("b = bytearray(n); os.write(1, b'0')", setup="n = 100 << 20; held = None")
+        assert 90e6 < used.peak_rss - used.rss_before < 150e6
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            forks.run("1 / 0")
+        with pytest.raises(RuntimeError, match="ended with -9"):
+            forks.run("os.kill(os.getpid(), 9)")
+        assert forks.run("assert len(held) == 50 << 20; time.sleep(0.01)").seconds >= 0.01
 
 
 def test_what_others_take_is_all_work_less_ones_own(monkeypatch):

@@ -124,6 +124,23 @@ def test_a_second_opening_holds_no_second_copy(played):
 
 
 @pytest.mark.slow
+def test_nothing_is_held_for_who_has_a_budget_of_his_own_until_he_is_done(played):
+    out = played("""
+        from gz._hot.rank import lists_within
+        container(64 * GiB, 1 * GiB)
+        store = gz.open(sys.argv[1])
+        graph = store.graph()
+        want = draw(graph)
+        with lists_within(store, 100 << 20):
+            end = time.monotonic() + 3
+            drawn_until(graph, lambda: time.monotonic() > end, "three seconds")
+            print(held(graph))
+        drawn_until(graph, lambda: held(graph), "the lists are held")
+    """)
+    assert out.split() == ["0"]
+
+
+@pytest.mark.slow
 def test_where_memory_is_short_nothing_is_held(played):
     out = played("""
         container(256 << 20, 100 << 20)

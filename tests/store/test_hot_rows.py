@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -315,6 +316,33 @@ def test_a_disk_without_room_is_an_error_before_anything_is_written(store, monke
         gz.reorder(store)
     assert files(store) == before
     assert gz.reorder(store, check_disk=False)["node/x"] > 0
+
+
+REORDERED = """
+import sys
+import numpy as np
+import gz, gz._hot
+def memory(name):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(name))
+before = memory("VmRSS")
+gz.reorder(sys.argv[1], memory="20MB", fanouts=[5, 5])
+print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+def test_peak_memory_keeps_to_the_budget(tmp_path):
+    """Pages of the column that were mapped, too: they are memory to whoever looks, though the kernel could
+    have them back."""
+    n, rng = 250_000, np.random.default_rng(0)
+    edges = (rng.integers(0, n, 1_000_000), rng.integers(0, n, 1_000_000))
+    x = (np.full((n // 50, 128), i, np.float32) for i in range(50))  # 128 MB
+    gz.ingest(tmp_path / "s", edges, {"x": x}, splits={"train": np.arange(0, n, 50)}, num_nodes=n)
+    command = [sys.executable, "-c", REORDERED, str(tmp_path / "s")]
+    done = subprocess.run(command, cwd="/", check=True, capture_output=True, text=True)
+    assert len(in_front(tmp_path / "s")) > n // 20
+    assert int(done.stdout) < 20e6 + 50e6  # 50: the lists of 6 MB, batches, threads, the arena
 
 
 # ---- damage ----

@@ -1,9 +1,9 @@
 """Data that does not fit into memory: cold gathers, warm ones, and training under a memory limit.
 
     python benchmarks/out_of_core.py --scale 1 --part gather|warm|train|killed|all
-    python benchmarks/out_of_core.py --part papers --store /data/papers --limit 8 --batches 300
 
 Limits are cgroups in which page cache counts (root only); page caches are dropped before what is to be cold.
+Training on a graph of papers100M's size is papers_train.py.
 
 gather   100,000 random rows of 512 bytes, nothing of the file in memory, under a limit far below its size.
          Wanted: 8x torch.from_numpy(np.memmap)[ids], 4x the same with MADV_RANDOM, 70 % of the device's own
@@ -12,8 +12,6 @@ warm     the same file in the page cache: within 10 % of the plain mapped gather
 train    GraphSAGE, batch 1024, [15, 10, 5], under 2 GiB: 4x the best script with mapped arrays a DGL user can
          write; the losses are those of a run without a limit.
 killed   PyG's and DGL's arrays in memory under the same limit.
-papers   training on a store of papers100M's size (benchmarks/papers100m.py makes it), with the model of the
-         limit: batches/s = the device's reads/s / (rows a batch x miss rate).
 """
 
 from __future__ import annotations
@@ -224,47 +222,9 @@ def killed(store: Path, lists: Path, report) -> None:
         report.limits(f"{who}: finished", _common.Limit("finished", float("ended" not in done), 0, ""))
 
 
-def papers(args, report) -> None:
-    store = Path(args.store)
-    device = best_device_rate(store / "nodes" / "node" / "x.gd", report)
-    drop_caches()
-    command = ["_train.py", "gz", "--store", str(store), "--split", "train", "--cache", args.cache]
-    command += ["--warm-up", str(args.warm_up), "--batches", str(args.batches)]
-    done = run(command, int(args.limit * 2**30) if args.limit else None)
-    show(report, done)
-    if "ended" in done:
-        report.limits("finished", _common.Limit("ended", 1, 0, done["ended"]))
-        return
-    after = best_device_rate(store / "nodes" / "node" / "x.gd", report)  # a virtual disk's rate drifts
-    reads = done["reads_per_batch"] + done["topology_reads_per_batch"]
-    limit = (device + after) / 2 / reads if reads else float("inf")
-    report.note(
-        f"model: {(device + after) / 2:,.0f} reads/s (before and after) / ({done['rows_per_batch']:,.0f}"
-        f" rows x {done['miss_rate']:.3f} missed = {done['reads_per_batch']:,.0f} reads, and"
-        f" {done['topology_reads_per_batch']:,.0f} of the topology) = {limit:.3f} batches/s;"
-        f" got {done['batches_per_s']:.3f}"
-    )
-    report.note(f"losses: first {done['losses'][:3]}, last {done['losses'][-3:]}")
-
-
 def main() -> None:
-    args = _common.options(
-        __doc__,
-        part=("all", "gather, warm, train, killed, papers, or all (without papers)"),
-        store=("", "of --part papers"),
-        limit=(8.0, "GiB, of --part papers; 0 for none"),
-        batches=(300, "of --part papers"),
-        warm_up=(20, "batches before the clock starts, of --part papers"),
-        cache=("auto", "of --part papers"),
-    )
-    if args.part == "papers":
-        meta = json.loads((Path(args.store) / "store.json").read_text())["meta"]
-        args.scale = meta["scale"]
-    names = {"all": "out_of_core", "papers": f"out_of_core-papers-{args.limit:g}gb"}
-    report = _common.Report(names.get(args.part, f"out_of_core-{args.part}"), args)
-    if args.part == "papers":
-        papers(args, report)
-        report.finish()
+    args = _common.options(__doc__, part=("all", "gather, warm, train, killed, or all"))
+    report = _common.Report("out_of_core" if args.part == "all" else f"out_of_core-{args.part}", args)
     from _data import Data
 
     data = Data(args.data, args.scale)

@@ -30,7 +30,7 @@ from out_of_core import best_device_rate, run
 RESULT = _common.RESULTS / "papers_train.json"
 COLUMNS = (
     "profile, features", "limit", "batches/s", "of the processor's", "rows a batch", "in front", "row cache",
-    "read", "reads a batch", "of lists", "device, reads/s", "busy", "the law, batches/s", "peak of the cgroup",
+    "read", "reads a batch", "of lists", "device, reads/s", "busy", "the law, batches/s", "peak of the group",
     "others",
 )  # fmt: skip
 
@@ -74,7 +74,12 @@ def column_of(store: Path) -> Path:
 
 
 def name_of(about: dict, args) -> str:
-    parts = [about["profile"], about["dtype"], about["order"], f"{args.limit:g} GiB" if args.limit else "none"]
+    parts = [
+        about["profile"],
+        about["dtype"],
+        about["order"],
+        f"{args.limit:g} GiB" if args.limit else "none",
+    ]
     if args.look_ahead:
         parts.append(f"look_ahead {args.look_ahead}")
     return ", ".join([*parts, f"scale {about['scale']:g}"])

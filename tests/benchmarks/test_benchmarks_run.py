@@ -49,4 +49,4 @@ def test_every_benchmark_runs_to_its_end(tmp_path):
         assert part, f"{name} did not reach its end:\n{run.stdout[-3000:]}{run.stderr[-3000:]}"
         # 1: a target was missed, as it may be at this size. The peers and gz were compared all the same.
         assert part[2] in "01"
-        assert re.search(r"^   (PASS|FAIL|not judged:) ", part[1], re.MULTILINE), part[1]
+        assert re.search(r"^   (PASS|FAIL|not judged( at this scale)?:) ", part[1], re.MULTILINE), part[1]

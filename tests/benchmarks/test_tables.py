@@ -36,6 +36,7 @@ def test_the_table_of_memory_limits_is_that_of_the_results(tables):
 
 def test_the_tables_of_papers100m_are_those_of_the_results(tables):
     text = (ROOT / "docs" / "papers100m.md").read_text()
+    assert "<!-- measured: papers -->" in text
     assert "<!-- measured: look_ahead -->" in text
     assert "<!-- measured: layout -->" in text
     assert tables.filled(text) == text, "run python benchmarks/tables.py"
@@ -93,7 +94,6 @@ def under_a_limit(quiet: bool | None) -> dict:
     tables = [
         {"title": "training, 2 GiB limit", "unit": "batches/s", "work": 1.0,
          "seconds": {"gz": [4.0], "dgl-mapped": [40.0]}},
-        {"note": "who gz; batches_per_s 0.304; ms_per_batch 3,291.457"},
         {"title": "pyg-memory: finished", "limits": [{"name": "finished", "value": 0.0}]},
         {"title": "dgl-memory: finished", "limits": [{"name": "finished", "value": 1.0}]},
     ]  # fmt: skip
@@ -105,8 +105,12 @@ def under_a_limit(quiet: bool | None) -> dict:
 @pytest.mark.parametrize("quiet", [True, False, None])
 def test_a_run_under_a_limit_is_shown_and_marked_where_it_was_not_quiet(tables, tmp_path, monkeypatch, quiet):
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
-    for name in ("train", "killed", "papers-16gb"):
-        (tmp_path / f"out_of_core-{name}-scale1.json").write_text(json.dumps(under_a_limit(quiet)))
+    found = under_a_limit(quiet)
+    for name in ("train", "killed"):
+        (tmp_path / f"out_of_core-{name}-scale1.json").write_text(json.dumps(found))
+    run = {"batches_per_s": 0.304, "others": 0.05 if quiet else 0.3, "date": "2026-01-02 10:00"}
+    runs = {"papers100m-directed, float32, hot first, 8 GiB, scale 1": run}
+    (tmp_path / "papers_train.json").write_text(json.dumps({"machine": found["machine"], "runs": runs}))
     lines = tables.table("cold").splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:5]]
     assert [row[1:] for row in rows] == [
@@ -116,6 +120,35 @@ def test_a_run_under_a_limit_is_shown_and_marked_where_it_was_not_quiet(tables, 
     ]
     assert all(row[0].endswith("\u2020") != (quiet is True) for row in rows)
     assert ("its load was up to 2.6" in lines[-1]) != (quiet is True)
+
+
+def trained(**changes) -> dict:
+    return {
+        "profile": "papers100m-directed", "dtype": "float32", "order": "hot first", "scale": 1, "limit": 8.0,
+        "batches_per_s": 0.8, "rows_per_batch": 318_000, "hot_rate": 0.9, "hit_rate": 0.02, "miss_rate": 0.08,
+        "reads_per_batch": 20_000, "topology_reads_per_batch": 5_000, "device": [90_000, 110_000],
+        "others": 0.04,
+    } | changes  # fmt: skip
+
+
+def test_a_run_at_full_size_is_shown_beside_the_processors_limit_and_the_law(tables):
+    runs = {
+        "memory": trained(limit=0, scale=0.1, batches_per_s=1.6, order="plain", device=[0]),
+        "8": trained(),
+        "dead": trained(limit=2.0, ended="SIGKILL"),
+    }
+    lines = tables.papers_train.table({"runs": runs}).splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert len({len(row) for row in rows}) == 1
+    assert rows[2][:4] == [
+        "`papers100m-directed`, float32, 10% of the size",
+        "none, in memory",
+        "**1.60**",
+        "",
+    ]
+    assert rows[3][:4] == ["`papers100m-directed`, float32, hot first", "8 GiB", "**0.80**", "50%"]
+    assert rows[3][12] == "4.00"  # 100,000 reads a second, 25,000 a batch
+    assert rows[4][1:4] == ["2 GiB", "SIGKILL", ""]
 
 
 @pytest.fixture

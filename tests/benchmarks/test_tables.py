@@ -133,7 +133,9 @@ def trained(**changes) -> dict:
 
 def test_a_run_at_full_size_is_shown_beside_the_processors_limit_and_the_law(tables):
     runs = {
-        "memory": trained(limit=0, scale=0.1, batches_per_s=1.6, order="plain", device=[0]),
+        "memory": trained(
+            limit=0, scale=0.1, batches_per_s=3.2, rows_per_batch=159_000, order="plain", device=[0]
+        ),
         "8": trained(),
         "dead": trained(limit=2.0, ended="SIGKILL"),
     }

@@ -145,7 +145,7 @@ def test_a_run_at_full_size_is_shown_beside_the_processors_limit_and_the_law(tab
     assert rows[2][:4] == [
         "`papers100m-directed`, float32, 10% of the size",
         "none, in memory",
-        "**1.60**",
+        "**3.20**",
         "",
     ]
     assert rows[3][:4] == ["`papers100m-directed`, float32, hot first", "8 GiB", "**0.80**", "50%"]

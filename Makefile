@@ -30,7 +30,7 @@ DEPS := $(VENV)/.stamp-deps
 ENGINE := $(VENV)/.stamp-engine
 CXX_FILES := $(wildcard csrc/*/*.h csrc/*/*.cpp tests/engine/*.cpp)
 # edge_ingest and convert come first: they make the edges and the files that the others take.
-BENCHMARKS := open edge_ingest convert gather walk sample temporal parsers pyg_loader dgl_loader
+BENCHMARKS := open edge_ingest convert gather walk sample temporal pyg_loader dgl_loader
 # cmake and ninja, which the sanitizer tests need, may be only in .venv.
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" DGLBACKEND=pytorch
 

@@ -167,10 +167,12 @@ RowSource::Stats RowSource::stats() const {
   const ReadCounts& counts = residency_->counts();
   const uint64_t waits = counts.waits;
   const NearRows::Reads near = near_ ? near_->reads() : NearRows::Reads{};
-  return {.mapped = mapped_ - near.pages,
-          .near = taken_ - near.pages,
+  // Rows may lie across two pages, and a gather that is under way has counted its pages and not yet its rows.
+  const uint64_t mapped = mapped_, taken = taken_, paged = std::min({near.pages, taken, mapped});
+  return {.mapped = mapped - paged,
+          .near = taken - paged,
           .hits = hits_,
-          .misses = misses_ + near.pages,
+          .misses = misses_ + paged,
           .reads = counts.reads + near.reads,
           .bytes_read = counts.bytes + near.bytes,
           .read_seconds = counts.seconds() + near.seconds,

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from gz import _engine, manifest
 from gz._base.arrays import as_shape
 from gz._base.dtypes import dtype_name
-from gz._base.files import FileNames, check_inside, is_inside, replaced
+from gz._base.files import FileNames, check_inside, is_inside
 from gz._base.journal import sync
 from gz._base.lock import Lock, try_lock, wait_for_lock
 from gz._base.place import temporary_folder
@@ -40,18 +40,19 @@ from gz._ingest.write.edge_rows import write_by_edge_id
 from gz._ingest.write.placed_rows import write_by_ids
 from gz.feature import FeatureStore
 from gz.graph import Graph
-from gz.manifest import ColumnEntry, EdgeType, HotEntry, Manifest, only_type
+from gz.manifest import ColumnEntry, EdgeType, Manifest, only_type
 from gz.output import new_rows, open_rows
 
 __all__ = [
     "Draft",
+    "Editable",
     "OutputColumn",
+    "Target",
     "add_feature",
-    "draft",
+    "editing",
     "new_column",
     "remove_feature",
     "scratch",
-    "set_hot",
 ]
 
 Type = str | EdgeType | None  # a node type; an edge type; None: the only node type
@@ -73,7 +74,7 @@ class Editable(Protocol):
     def _ordering(self, t: EdgeType | None = None) -> Graph: ...
     def feature(self, name: str, t: str | EdgeType | None = None) -> FeatureStore: ...
     def check_current(self) -> None: ...
-    def _reload(self, name: str, t: Any) -> None: ...
+    def _reload(self, name: str | None, t: Any) -> None: ...
 
 
 def add_feature(
@@ -94,7 +95,7 @@ def add_feature(
     if by is not None and (adopt or order != "original"):
         raise ValueError("by= (--by) says where each row goes: give neither an order nor adopt with it")
     budget, place = parse_memory(memory), temporary_folder(tmp)
-    target = _Target(store, name, t, overwrite)
+    target = Target(store, name, t, overwrite)
     if order not in ("original", "stored"):
         raise ValueError(f"order={order!r}: choose 'original' or 'stored'")
     in_place = target.node or order == "stored"
@@ -126,7 +127,7 @@ def add_feature(
 
 def remove_feature(store: Editable, name: str, t: Type = None) -> None:
     """See Store.remove_feature."""
-    _Target(store, name, t, overwrite=True, must_exist=True).publish(None)
+    Target(store, name, t, overwrite=True, must_exist=True).publish(None)
 
 
 def new_column(
@@ -140,45 +141,14 @@ def new_column(
 ) -> OutputColumn:
     """See Store.new_column."""
     kind = dtype_name(dtype).removesuffix(":keep")
-    target, shape = _Target(store, name, t, overwrite), as_shape(row_shape)
+    target, shape = Target(store, name, t, overwrite), as_shape(row_shape)
     return OutputColumn(Draft(target), (target.rows, *shape), kind)
-
-
-def draft(store: Editable, name: str, t: Type = None) -> Draft:
-    """A ``folder`` for files that are to become part of a column, or none."""
-    return Draft(_Target(store, name, t, overwrite=True, must_exist=True))
 
 
 def scratch(store: Editable) -> Draft:
     """A ``folder`` in the store for files that are needed until ``discard``. What a killed process leaves
     there is removed by the next change of a column."""
-    return Draft(_Target(store, "scratch", store.node_types[0], overwrite=True))
-
-
-def set_hot(
-    store: Editable, name: str, t: Type, version: str, written: Draft | None, files: Sequence[str] = ()
-) -> None:
-    """Gives a column the rows of it that are read most, in files of `written`: their ids, then the rows. None
-    of them: the column has none from then on. `version`: of the column they were taken from."""
-    target = _Target(store, name, t, overwrite=True, must_exist=True)
-    with _editing(target.root) as m:
-        store.check_current()
-        target.check(m)
-        entry = target.columns(m)[target.name]
-        if m.files.get(entry.file or "", version) != version:
-            raise replaced(str(entry.path(target.root)), "while its rows were read")
-        published = []
-        for file in files if written is not None else ():
-            assert written is not None
-            token = written.folder.name.removesuffix(".new")[-8:]
-            final = target.folder / f"{FileNames().get('', name)}-{Path(file).stem}~{token}.gd"
-            os.rename(written.folder / file, final)
-            published.append(str(final.relative_to(target.root)))
-        sync(target.folder)
-        entry.hot = HotEntry(published[0], published[1:]) if published else None
-        manifest.write(m, target.root)
-        sync(target.root)
-    store._reload(target.name, target.type)
+    return Draft(Target(store, "scratch", store.node_types[0], overwrite=True))
 
 
 class OutputColumn:
@@ -242,7 +212,7 @@ class OutputColumn:
 # ---- inside ----
 
 
-class _Target:
+class Target:
     """The place of a column in a store."""
 
     def __init__(self, store: Editable, name: str, t: Type, overwrite: bool, must_exist: bool = False):
@@ -298,7 +268,7 @@ class _Target:
     def publish(self, entry: ColumnEntry | None, written: Path | None = None) -> Any:
         """Puts the column (or its absence) into store.json; removes the file of the one that was there.
         `written` is where the column's file lies so far."""
-        with _editing(self.root) as m:
+        with editing(self.root) as m:
             self.store.check_current()  # or the column would go into a store it was not made for
             self.check(m)
             columns = self.columns(m)
@@ -321,7 +291,7 @@ class _Target:
 class Draft:
     """A column being written, invisible to readers. Discarded unless published."""
 
-    def __init__(self, target: _Target):
+    def __init__(self, target: Target):
         self.target = target
         check_inside(target.root, target.folder)
         target.folder.mkdir(parents=True, exist_ok=True)
@@ -357,7 +327,7 @@ class Draft:
 
 
 @contextmanager
-def _editing(root: Path) -> Iterator[Manifest]:
+def editing(root: Path) -> Iterator[Manifest]:
     """The manifest as it is now, which no one else can change until the block ends."""
     fd = os.open(root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from gz import _engine, manifest
@@ -21,10 +22,14 @@ class StoreFiles:
         path: of the store.
         cache: as for ``gz.open``.
         generation: of the store that is expected there; None: any.
+
+    Attributes:
+        copies: whether copies of lists that are sampled most are used. False before anything is opened: as if
+            there were none, whatever state they are in.
     """
 
     def __init__(self, path: str, cache: str | int, generation: str | None = None):
-        self._folder, self._cache = Folder(path), cache
+        self._folder, self._cache, self.copies = Folder(path), cache, True
         self.manifest: Manifest = manifest.read(self._folder)
         if generation is not None and self.manifest.generation != generation:
             raise replaced(path, "since it was pickled")
@@ -70,7 +75,8 @@ class StoreFiles:
         return self._open[key]
 
     def forget(self, key: Any) -> None:
-        """A column that was changed: it is opened anew when it is next asked for."""
+        """What was changed: store.json is read again, and the file opened anew when it is next asked for."""
+        self.refresh()
         self._open.pop(key, None)
 
     def refresh(self) -> bool:
@@ -117,6 +123,10 @@ class StoreFiles:
             raise _engine.FormatError(
                 f"{path}: has (sources, destinations, edges) {found}, but store.json says {expected}"
             )
+        if self.copies and entry.hot is not None and direction == "in" and not graph._share.held:
+            files = (entry.hot.ids, entry.hot.starts, entry.hot.lists)
+            with suppress(FileNotFoundError):  # made anew, or no longer there: it goes without
+                graph._use_hot(*(self._hot_file(f, self._share_of(f)) for f in files))
         return graph
 
     def _column(self, entry: ColumnEntry) -> FeatureStore:
@@ -137,9 +147,9 @@ class StoreFiles:
         fits = [share is not None and share.held for share in map(self._share_of, rows)]
         return rows[: fits.index(False) if False in fits else len(rows)]
 
-    def _hot_file(self, file: str) -> FeatureStore:
+    def _hot_file(self, file: str, share: Share | None = None) -> FeatureStore:
         with self._folder.opened(file) as fd:
-            column = FeatureStore(os.path.join(self.path, file), 0, _share=Share(), _opened=fd)
+            column = FeatureStore(os.path.join(self.path, file), 0, _share=share or Share(), _opened=fd)
         self._check_version(file, column)
         return column
 
@@ -158,6 +168,10 @@ class StoreFiles:
         m = self.manifest
         files = [f for e in m.edges for f in (e.in_file, e.out_file) if f]
         parts = [Part(f, self._folder.size(f)) for f in files]
+        for e in m.edges:
+            # Original ids are read of the topology for each edge that is sampled.
+            if self.copies and e.hot is not None and e.in_file is not None and e.edge_ids == "position":
+                parts += [Part(f, self._folder.size(f), 0, e.in_file) for f in (e.hot.starts, e.hot.lists)]
         groups = [(n.columns, n.num_nodes) for n in m.nodes.values()]
         groups += [(e.columns, e.num_edges) for e in m.edges]
         for columns, rows in groups:

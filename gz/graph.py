@@ -14,6 +14,7 @@ from gz import _engine
 from gz._base.arrays import Ids, as_ids, as_integer, as_seed, view
 from gz._base.files import Folder, as_path, replaced
 from gz._base.memory_plan import Part, Share, divide
+from gz.feature import FeatureStore
 
 
 @dataclass(slots=True)
@@ -128,6 +129,11 @@ class Graph:
         """Differs between files of different contents: the header's checksum."""
         return f"{self._topology.checksum:016x}"
 
+    def _use_hot(self, ids: FeatureStore, starts: FeatureStore, lists: FeatureStore) -> None:
+        """Lists that are sampled most are taken from ``lists``, which hold those of nodes ``ids`` one after
+        the other. Before the first sample; a store does it for its topologies (``gz.reorder``)."""
+        self._topology.use_hot(ids._file, starts._file, lists._file)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _open_again, (self._path, self.version)
 
@@ -144,7 +150,8 @@ class Graph:
             return Graph(path, _opened=fd)
 
     def stats(self) -> dict[str, Any]:
-        """Reads made, and bytes read, for lists not in memory; ``plan``: what the file was given."""
+        """Reads made, and bytes read, for lists not in memory; ``hot``: lists that were found in the copy of
+        those that are sampled most; ``plan``: what the file was given."""
         return {"plan": str(self._share), **self._topology.stats()}
 
     # ---- arrays over the file ----

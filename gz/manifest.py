@@ -35,6 +35,16 @@ class HotEntry:
 
 
 @dataclass
+class HotListsEntry:
+    """Lists of an `in` topology that are sampled most, once more: whose they are, where each begins in the
+    topology and in the copy, and the copy."""
+
+    ids: str
+    starts: str
+    lists: str
+
+
+@dataclass
 class ColumnEntry:
     """Where a column lies: a .gd file of the store, or an adopted .npy (absolute or relative path)."""
 
@@ -64,6 +74,7 @@ class EdgeEntry:
     out_file: str | None = None
     edge_ids: str = "position"  # or "original": what a sampled edge's id means
     columns: dict[str, ColumnEntry] = field(default_factory=dict)
+    hot: HotListsEntry | None = None
 
 
 @dataclass
@@ -92,6 +103,7 @@ class Manifest:
         yield from (c.file for c in entries if c.file)
         yield from (f for c in entries if c.hot for f in (c.hot.ids, *c.hot.rows))
         yield from (f for e in self.edges for f in (e.in_file, e.out_file) if f)
+        yield from (f for e in self.edges if e.hot for f in (e.hot.ids, e.hot.starts, e.hot.lists))
         for n in self.nodes.values():
             if n.id_map is not None:
                 yield from (n.id_map[part] for part in ID_MAP_FILES[n.id_map["kind"]])
@@ -142,17 +154,7 @@ def write(manifest: Manifest, root: str | os.PathLike[str]) -> None:
         "version": VERSION,
         "homogeneous": manifest.homogeneous,
         "nodes": {t: _node_json(n) for t, n in manifest.nodes.items()},
-        "edges": [
-            {
-                "type": list(e.type),
-                "num_edges": e.num_edges,
-                "in": e.in_file,
-                "out": e.out_file,
-                "edge_ids": e.edge_ids,
-                "columns": _columns_json(e.columns),
-            }
-            for e in manifest.edges
-        ],
+        "edges": [_edge_json(e) for e in manifest.edges],
         "meta": manifest.meta,
         "generation": manifest.generation,
         "files": manifest.files,
@@ -197,6 +199,20 @@ def _node_json(n: NodeEntry) -> dict[str, Any]:
     }
     if n.id_map is not None:
         out["id_map"] = n.id_map
+    return out
+
+
+def _edge_json(e: EdgeEntry) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "type": list(e.type),
+        "num_edges": e.num_edges,
+        "in": e.in_file,
+        "out": e.out_file,
+        "edge_ids": e.edge_ids,
+        "columns": _columns_json(e.columns),
+    }
+    if e.hot is not None:
+        out["hot"] = {"ids": e.hot.ids, "starts": e.hot.starts, "lists": e.hot.lists}
     return out
 
 
@@ -287,7 +303,20 @@ class _Checker:
             d.get("out"),
             d["edge_ids"],
             self.columns(d.get("columns", {}), where),
+            self.hot_lists(d, f"{where}: hot"),
         )
+
+    def hot_lists(self, edge: dict[str, Any], where: str) -> HotListsEntry | None:
+        d = edge.get("hot")
+        if d is None:
+            return None
+        if not isinstance(d, dict):
+            self.fail(f'{where} is not an object with "ids", "starts" and "lists"')
+        if edge.get("in") is None:
+            self.fail(f"{where}: there is no `in` topology whose lists they could be")
+        for part in ("ids", "starts", "lists"):
+            self.inside(d.get(part), f"{where}: {part}", ".gd")
+        return HotListsEntry(d["ids"], d["starts"], d["lists"])
 
     def columns(self, d: Any, where: str) -> dict[str, ColumnEntry]:
         if not isinstance(d, dict):

@@ -349,11 +349,11 @@ class Store:
                 raise
         return self.feature(name, key if len(key) == 3 else key[1])  # it was replaced or removed
 
-    def _reload(self, name: str, t: Any) -> None:
-        """After a change of column `name` of type `t`."""
+    def _reload(self, name: str | None, t: Any) -> None:
+        """After a change of column `name` of type `t`, or (None) of what belongs to its topology."""
         self._ready.clear()
-        self._files.refresh()
-        self._files.forget(("column", t if isinstance(t, tuple) else ("node", t), name))
+        of = t if isinstance(t, tuple) else ("node", t)
+        self._files.forget(("column", of, name) if name is not None else ("graph", t, "in"))
 
 
 def _open_again(path: str, cache: str | int, generation: str | None) -> Store:

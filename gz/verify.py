@@ -21,6 +21,7 @@ from gz.store import Store, open_store
 Check = tuple[str, Callable[[], object]]
 _STEP = 1 << 20  # rows looked at at once, so that memory stays bounded
 _ROW_BYTES = 1 << 24  # compared at once
+_LISTS = 1 << 14  # likewise
 
 
 def verify(path: str | os.PathLike[str]) -> Iterator[tuple[str, Exception | None]]:
@@ -44,6 +45,7 @@ def _checks(path: str) -> Iterator[Check]:
         return
     try:
         store = open_store(path)
+        store._files.copies = False  # topologies are looked at by themselves
     except _engine.FormatError as e:
         yield os.path.join(path, FILE_NAME), partial(_raise, e)
         for folder, _, files in sorted(os.walk(path)):  # nothing says what they are for; they may be sound
@@ -104,34 +106,42 @@ def _store(store: Store) -> Iterator[Check]:
             yield checked(column, partial(_edge_split, store, split, key, column))
 
 
+def _opened(store: Store, file: str) -> FeatureStore:
+    """A file of the store that no other belongs to, as it lies."""
+    with Folder(store.path).opened(file) as fd:
+        found = FeatureStore(os.path.join(store.path, file), 0, _share=Share(), _opened=fd)
+    stated = store.manifest.files.get(file)
+    if stated is not None and stated != found.version:
+        raise _engine.FormatError(f"{found.path}: is not the file that store.json names")
+    return found
+
+
+def _hot_ids(ids: FeatureStore, limit: int, what: str, among: str) -> NDArray[Any]:
+    """A list of distinct numbers below `limit`."""
+    if ids.dtype not in ("int32", "int64") or len(ids.shape) != 1:
+        raise _engine.FormatError(
+            f"{ids.path}: {what} that are hot must be a list of int32 or int64, not {ids.dtype} of "
+            f"shape {ids.shape}"
+        )
+    rows, seen = ids.get_tensor(), np.zeros(limit, bool)
+    _check_range(rows, limit, ids.path, among)
+    for begin in range(0, len(rows), _STEP):
+        seen[rows[begin : begin + _STEP]] = True
+    if (named := int(seen.sum())) != len(rows):
+        raise _engine.FormatError(f"{ids.path}: names {named} in {len(rows)} places: one twice")
+    return rows
+
+
 def _hot(store: Store, column: ColumnEntry) -> Iterator[Check]:
     """The rows of a column that a store holds once more: each once, and those that the column has."""
     assert column.hot is not None
     files = column.hot.rows
 
-    def opened(file: str) -> FeatureStore:
-        with Folder(store.path).opened(file) as fd:
-            found = FeatureStore(os.path.join(store.path, file), 0, _share=Share(), _opened=fd)
-        stated = store.manifest.files.get(file)
-        if stated is not None and stated != found.version:
-            raise _engine.FormatError(f"{found.path}: is not the file that store.json names")
-        return found
-
     def check_ids(file: str) -> None:
         _file_of(store, file)
-        ids, total = opened(file), len(opened(column.file or ""))
-        if ids.dtype not in ("int32", "int64") or len(ids.shape) != 1:
-            raise _engine.FormatError(
-                f"{ids.path}: the rows that are hot must be a list of int32 or int64, not {ids.dtype} of "
-                f"shape {ids.shape}"
-            )
-        rows, seen = ids.get_tensor(), np.zeros(total, bool)
-        _check_range(rows, total, ids.path, "rows in the column")
-        for begin in range(0, len(rows), _STEP):
-            seen[rows[begin : begin + _STEP]] = True
-        if (named := int(seen.sum())) != len(rows):
-            raise _engine.FormatError(f"{ids.path}: names {named} rows in {len(rows)} places: one twice")
-        lying = sum(len(opened(f)) for f in files)
+        ids = _opened(store, file)
+        rows = _hot_ids(ids, len(_opened(store, column.file or "")), "the rows", "rows in the column")
+        lying = sum(len(_opened(store, f)) for f in files)
         if lying != len(rows):
             raise _engine.FormatError(
                 f"{ids.path}: names {len(rows)} rows, but {lying} lie in the files of rows"
@@ -139,13 +149,14 @@ def _hot(store: Store, column: ColumnEntry) -> Iterator[Check]:
 
     def check_rows(file: str, before: list[str]) -> None:
         _file_of(store, file)
-        hot, whole = opened(file), opened(column.file or "")
+        hot, whole = _opened(store, file), _opened(store, column.file or "")
         if (hot.dtype, hot.stored, hot.shape[1:]) != (whole.dtype, whole.stored, whole.shape[1:]):
             raise _engine.FormatError(
                 f"{hot.path}: rows that are hot must have the dtype and shape of their column, "
                 f"{whole.stored} {whole.shape[1:]}, not {hot.stored} {hot.shape[1:]}"
             )
-        ids, first = opened(column.hot.ids if column.hot else ""), sum(len(opened(f)) for f in before)
+        ids = _opened(store, column.hot.ids if column.hot else "")
+        first = sum(len(_opened(store, f)) for f in before)
         step = max(1, _ROW_BYTES // max(1, hot.nbytes // max(1, len(hot))))
         for a in range(0, len(hot), step):
             b = min(len(hot), a + step)
@@ -156,6 +167,62 @@ def _hot(store: Store, column: ColumnEntry) -> Iterator[Check]:
     yield os.path.join(store.path, column.hot.ids), partial(check_ids, column.hot.ids)
     for i, file in enumerate(files):
         yield os.path.join(store.path, file), partial(check_rows, file, files[:i])
+
+
+def _hot_lists(store: Store, edge: EdgeEntry) -> Iterator[Check]:
+    """The lists of a topology that a store holds once more: each once, and those that the topology has."""
+    hot = edge.hot
+    assert hot is not None
+
+    def nodes() -> int:
+        return store.graph(edge.type).num_nodes  # which has been compared with store.json
+
+    def check_ids() -> None:
+        _file_of(store, hot.ids)
+        _hot_ids(_opened(store, hot.ids), nodes(), "the nodes whose lists", "nodes")
+
+    def check_starts() -> None:
+        _file_of(store, hot.starts)
+        starts, count = _opened(store, hot.starts), len(_opened(store, hot.ids))
+        if starts.dtype != "int64" or starts.shape != (count, 2):
+            raise _engine.FormatError(
+                f"{starts.path}: where {count} lists begin must be int64 of shape ({count}, 2), not "
+                f"{starts.dtype} of shape {starts.shape}"
+            )
+
+    def check_lists() -> None:
+        _file_of(store, hot.lists)
+        copy, graph = _opened(store, hot.lists), store.graph(edge.type)
+        if copy.dtype != f"int{8 * graph.indices.dtype.itemsize}" or len(copy.shape) != 1:
+            raise _engine.FormatError(
+                f"{copy.path}: lists that are hot must have the width of the topology's, not {copy.dtype} of "
+                f"shape {copy.shape}"
+            )
+        check_starts()
+        ids = _hot_ids(_opened(store, hot.ids), nodes(), "the nodes whose lists", "nodes")
+        starts, entries = _opened(store, hot.starts).get_tensor(), copy.get_tensor()
+        entries = entries.view(graph.indices.dtype)
+        a = end = 0
+        while a < len(ids):
+            part = ids[a : a + _LISTS].astype(np.int64)
+            ends = end + np.cumsum(graph.degree(part))
+            count = max(1, int(np.searchsorted(ends, end + _ROW_BYTES // 8, "right")))
+            part, ends, (begins, copied) = part[:count], ends[:count], starts[a : a + count].T
+            found = graph._topology.lists(part)
+            if not np.array_equal(copied, [end, *ends[:-1]]) or not np.array_equal(begins, found.begins):
+                raise _engine.FormatError(f"{starts_path}: a list of {a} to {a + count} does not begin there")
+            if not np.array_equal(entries[end : ends[-1]], found.ids.view(entries.dtype)):
+                raise _engine.FormatError(
+                    f"{copy.path}: a list of {a} to {a + count} is not what the topology has"
+                )
+            a, end = a + count, int(ends[-1])
+        if end != len(entries):
+            raise _engine.FormatError(f"{copy.path}: has {len(entries)} entries, but its lists have {end}")
+
+    starts_path = os.path.join(store.path, hot.starts)
+    yield os.path.join(store.path, hot.ids), check_ids
+    yield starts_path, check_starts
+    yield os.path.join(store.path, hot.lists), check_lists
 
 
 def _topologies(store: Store, edge: EdgeEntry) -> Iterator[Check]:
@@ -174,6 +241,8 @@ def _topologies(store: Store, edge: EdgeEntry) -> Iterator[Check]:
     for direction, file in (("in", edge.in_file), ("out", edge.out_file)):
         if file is not None:
             yield os.path.join(store.path, file), partial(check, direction, file)
+    if edge.hot is not None:
+        yield from _hot_lists(store, edge)
 
 
 def _topology(store: Store, edge: EdgeEntry, direction: str) -> None:

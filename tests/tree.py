@@ -17,7 +17,7 @@ from pathlib import Path
 
 # The path of the data, first things first.
 FOLDERS = (
-    *("base", "memory", "cache", "file", "read", "column", "assign"),
+    *("base", "memory", "cache", "file", "read", "column", "hot", "assign"),
     *("query", "pick", "walk", "sample", "build", "csv", "python"),
 )
 # A module belongs to the room that claims the longest beginning of its name.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "memory/memory.h"
 #include "read/check.h"
 
 namespace gz {
@@ -49,6 +51,11 @@ std::shared_ptr<Topology> Topology::open(const std::string& path, int opened) {
                    size_t{kWeights}, size_t{kAlias}})
     if (h.sections[s].bytes) mapping->advise(h.sections[s].offset, h.sections[s].bytes, Advice::kRandom);
   return t;
+}
+
+void Topology::use(std::shared_ptr<HotLists> lists) {
+  hot = std::move(lists);
+  if (residency && !edge_ids && !weights) residency->claim_no_pages();
 }
 
 void Topology::fetch_starts(const int64_t* nodes, size_t count) const {
@@ -107,6 +114,28 @@ void Topology::list(int64_t node, PooledArray<int64_t>& neighbours, PooledArray<
     neighbours[i] = static_cast<int64_t>(indices[range.begin + i]);
     positions[i] = static_cast<int64_t>(range.begin + i);
   }
+}
+
+void Topology::lists(const int64_t* nodes, size_t count, PooledArray<int64_t>& begins,
+                     PooledArray<char>& ids) const {
+  const PooledArray<int64_t> own = checked_copy(nodes, count, num_nodes, "node");
+  fetch_lists(own.data(), count);
+  const size_t width = indices.wide ? 8 : 4;
+  begins.resize(count);
+  PooledArray<uint64_t> places(count + 1);  // entries before each list
+  places[0] = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Range r = edges_of(static_cast<uint64_t>(own[i]));
+    begins[i] = static_cast<int64_t>(r.begin);
+    places[i + 1] = places[i] + r.size();
+  }
+  require_memory(places[count], width, "lists of these nodes");
+  ids.resize(places[count] * width);
+  parallel_for(count, 512, [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i)
+      std::memcpy(ids.data() + places[i] * width, indices.address(static_cast<uint64_t>(begins[i])),
+                  (places[i + 1] - places[i]) * width);
+  });
 }
 
 uint64_t Topology::max_degree() const {

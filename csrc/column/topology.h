@@ -33,6 +33,8 @@ decltype(auto) with_width(const IdArray& ids, Fn&& fn) {
   return fn(static_cast<const uint32_t*>(ids.data));
 }
 
+class HotLists;
+
 struct AliasEntry {
   uint32_t threshold;  // keep this slot when a 32-bit draw is below it, or when it is 2^32 - 1
   uint32_t partner;    // else take this slot of the same list
@@ -59,10 +61,15 @@ struct Topology {
   WritableCopy tensors;                  // what users see of it
   std::shared_ptr<Residency> residency;  // null for arrays
   std::shared_ptr<HeldCopy> held;  // of the lists and their starts; null for arrays, and where it cannot pay
+  std::shared_ptr<HotLists> hot;   // lists that are sampled most, once more; null where there are none
 
   // Opens a .gl file: checks the header and both ends of indptr. Reads three pages whatever the size.
   // `opened`: as in Mapping::open.
   static std::shared_ptr<Topology> open(const std::string& path, int opened = -1);
+
+  // Lists are looked for in these from now on, before the first sample. The topology itself then has no claim
+  // on the page cache: what is not among them is hardly read, but for ids and weights of its edges.
+  void use(std::shared_ptr<HotLists> lists);
 
   struct Range {
     uint64_t begin, end;
@@ -98,18 +105,30 @@ struct Topology {
   void degrees(const int64_t* nodes, size_t count, int64_t* out) const;
   // Neighbours of one node and the positions of its edges, in stored order.
   void list(int64_t node, PooledArray<int64_t>& neighbours, PooledArray<int64_t>& positions) const;
+  // Lists of many nodes, one after the other, as they lie in the file, and where each begins there. Throws
+  // std::out_of_range.
+  void lists(const int64_t* nodes, size_t count, PooledArray<int64_t>& begins, PooledArray<char>& ids) const;
   uint64_t max_degree() const;  // reads all of indptr
 
   // Whether some of `count` places about to be read are not in memory. address(i): of the i-th.
   template <class Address>
   bool cold(size_t count, Address&& address) const {
-    return residency && !residency->likely(count, [&](size_t i) { return offset_of(address(i)); });
+    return residency && count && !residency->likely(count, [&](size_t i) { return offset_of(address(i)); });
   }
   // Brings them in, many at a time, where page faults would do it one by one.
   template <class Address>
   void fetch(size_t count, Address&& address, size_t bytes) const {
     residency->fetch(count,
                      [&](size_t i) { return std::pair<uint64_t, uint64_t>(offset_of(address(i)), bytes); });
+  }
+
+  // The same for ranges, {address, bytes} of the i-th, 0 bytes for none.
+  template <class Range>
+  void fetch_ranges(size_t count, Range&& range) const {
+    residency->fetch(count, [&](size_t i) {
+      const auto [address, bytes] = range(i);
+      return std::pair<uint64_t, uint64_t>(offset_of(address), bytes);
+    });
   }
 
   // Both: whether some were missing. range(i): {address, bytes} of the i-th.

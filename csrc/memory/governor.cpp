@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -43,7 +44,7 @@ std::string system_root() {
 
 struct Wanted {
   uint64_t bytes = 0;
-  unsigned whole = 0, partly = 0;  // how many want it
+  std::array<unsigned, 3> held{};  // how many want it, by Hold
 };
 
 class Governor {
@@ -58,17 +59,17 @@ class Governor {
     look();
   }
 
-  void want_pages(std::pair<uint64_t, uint64_t> file, uint64_t bytes, bool whole) {
+  void want_pages(std::pair<uint64_t, uint64_t> file, uint64_t bytes, Hold hold) {
     std::lock_guard lock(mutex_);
     Wanted& w = wanted_[file];
     w.bytes = bytes;
-    ++(whole ? w.whole : w.partly);
+    ++w.held[static_cast<size_t>(hold)];
   }
-  void release_pages(std::pair<uint64_t, uint64_t> file, bool whole) {
+  void release_pages(std::pair<uint64_t, uint64_t> file, Hold hold) {
     std::lock_guard lock(mutex_);
     Wanted& w = wanted_[file];
-    --(whole ? w.whole : w.partly);
-    if (w.whole + w.partly == 0) wanted_.erase(file);
+    --w.held[static_cast<size_t>(hold)];
+    if (w.held == decltype(w.held){}) wanted_.erase(file);
   }
 
   void change_ahead(int64_t wanted, int64_t begun, int64_t there) {
@@ -223,7 +224,11 @@ class Governor {
     s.held_by_all = row.held + others.held;
     s.sharers = std::max(1u, others.sharing + row.sharing);
     s.others_wait = !row.active && others.active > 0;
-    for (const auto& [file, w] : wanted_) (w.whole ? s.pages_held : s.pages_useful) += w.bytes;
+    for (const auto& [file, w] : wanted_) {
+      const auto [whole, hot_rows, partly] = w.held;
+      (whole + hot_rows ? s.pages_held : s.pages_useful) += w.bytes;
+      if (hot_rows && !whole) s.pages_of_hot_rows += w.bytes;
+    }
     s.pool = pool_bytes();
     s.processes = 1 + others.count;
     s.trim_took = trim_took_;
@@ -338,12 +343,12 @@ void add(const std::shared_ptr<MemoryClient>& client) {
   the_governor().add(client);
 }
 
-PagesWanted::PagesWanted(uint64_t device, uint64_t inode, uint64_t bytes, bool whole)
-    : device_(device), inode_(inode), whole_(whole) {
-  the_governor().want_pages({device, inode}, bytes, whole);
+PagesWanted::PagesWanted(uint64_t device, uint64_t inode, uint64_t bytes, Hold hold)
+    : device_(device), inode_(inode), hold_(hold) {
+  the_governor().want_pages({device, inode}, bytes, hold);
 }
 PagesWanted::~PagesWanted() {
-  the_governor().release_pages({device_, inode_}, whole_);
+  the_governor().release_pages({device_, inode_}, hold_);
 }
 
 void change_ahead(int64_t wanted, int64_t begun, int64_t there) {

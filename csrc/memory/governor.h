@@ -56,17 +56,21 @@ void wake();
 // Adds a client, until the last reference is dropped, and gives it what it may have at once.
 void add(const std::shared_ptr<MemoryClient>& client);
 
-// A file of which the page cache should hold all (`whole`) or as much as is left, for as long as this lives.
+// How much of a file the page cache should hold: all of it; all, but of rows that are read again elsewhere,
+// the most read first, so that it can lose some; as much as is left.
+enum class Hold { kWhole, kHotRows, kPartly };
+
+// Has the page cache hold a file so, for as long as this lives.
 class PagesWanted {
  public:
-  PagesWanted(uint64_t device, uint64_t inode, uint64_t bytes, bool whole);
+  PagesWanted(uint64_t device, uint64_t inode, uint64_t bytes, Hold hold);
   ~PagesWanted();
   PagesWanted(const PagesWanted&) = delete;
   PagesWanted& operator=(const PagesWanted&) = delete;
 
  private:
   uint64_t device_, inode_;
-  bool whole_;
+  Hold hold_;
 };
 
 // Batches made ahead: by how many bytes what is wanted, begun and there has changed.

@@ -22,6 +22,7 @@ constexpr uint64_t kLeastReserve = 128 * kMiB, kReserveShare = 16, kMostReserveS
 constexpr uint64_t kMostPool = 1024 * kMiB, kPoolShare = 4;
 constexpr uint64_t kLooseShare = 8;           // of the limit: what lies there is in the way of pages of files
 constexpr uint64_t kAheadShare = 8;           // of files to be held: what they may lose to batches ahead
+constexpr uint64_t kAheadOfHotRows = 2;       // of those with hot rows, of which the kernel takes the coldest
 constexpr uint64_t kLeastCache = 64 * kMiB;   // to begin with
 constexpr uint64_t kForPrograms = 64 * kMiB;  // their pages, beside those of files that are wanted
 // Of the room, what the page cache is left for files that do not fit into it as a whole.
@@ -113,7 +114,9 @@ void MemoryPolicy::pages_and_room(const MemoryState& s) {
   // Files that are read for every batch are worth more than batches ahead, which would push them out: these
   // have what is left beside them, or a small share where such a file does not fit, and is read anyway.
   const uint64_t beside = minus(lasting_.value(), std::max(reserve_, s.pages_held + kForPrograms));
-  for_ahead_ = std::min(lasting, std::max(beside, s.pages_held / kAheadShare)) / sharers;
+  // Without a batch ahead nothing is read while the script computes: that is more than the least read rows.
+  const uint64_t instead = std::max(s.pages_held / kAheadShare, s.pages_of_hot_rows / kAheadOfHotRows);
+  for_ahead_ = std::min(lasting, std::max(beside, instead)) / sharers;
   for_pool_ = std::min(kMostPool, lasting / kPoolShare / std::max(1u, s.processes));
   // Pages lie in the reserve as long as nobody needs it.
   for_cache_ = minus(low, std::max(reserve_, pages_ + kForPrograms)) / sharers;

@@ -7,9 +7,9 @@
 // hour for what it cannot, because a peak that comes once an epoch comes again. Off that low goes a reserve,
 // because the next peak may be higher and is seen a moment late. The rest is what gz may hold, divided by the
 // processes that share it: first batches ahead, as far as files that should be held as a whole have room
-// beside them, and a quarter of it buffers that the pool keeps; then row
-// caches, which also leave room for the files that the page cache should hold, and grow in steps, only when
-// they are full.
+// beside them, or in place of hot rows, half of them; and a quarter of it buffers that the pool keeps; then
+// row caches, which also leave room for the files that the page cache should hold, and grow in steps, only
+// when they are full.
 //
 // Where a script's peaks come near the limit, pages of what it freed that its allocator keeps are given back:
 // after some batches of training they are hundreds of megabytes, and the next peak comes on top of them.
@@ -48,6 +48,7 @@ struct MemoryState {
   bool others_wait = false;  // other processes read rows, and this one has not for a while
   // Files the page cache should have room for: as a whole; as far as it goes.
   uint64_t pages_held = 0, pages_useful = 0;
+  uint64_t pages_of_hot_rows = 0;  // of those held: rows in the order of how often they are read
   // Of this process:
   uint64_t cache = 0;                    // size of the row caches
   uint64_t cache_unit = 1;               // they change by at least so much

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/threads.h"
+#include "hot/lists.h"
 #include "memory/memory.h"
 #include "pick/scan.h"
 #include "pick/scan_fetch.h"
@@ -19,24 +20,23 @@ constexpr size_t kAhead = 64;   // how far ahead indptr is prefetched
 constexpr size_t kLag = 64;     // picks between the prefetch of a neighbour and its use
 constexpr const char* kWhat = "sampling these neighbours";
 
-// Second half of every pick: positions are there, fetch the neighbours many at a time.
-template <class Id>
-void read_neighbours(const Topology& t, const Id* indices, const int64_t* positions, int64_t* neighbours,
-                     size_t n) {
+// Second half of every pick: positions are there, fetch the neighbours of [from, to) many at a time.
+template <class Places>
+void read_neighbours(const Topology& t, const Places& places, int64_t* neighbours, size_t from, size_t to) {
   const auto read = [&](size_t j) {
-    const auto v = static_cast<uint64_t>(indices[positions[j]]);
+    const auto v = static_cast<uint64_t>(*places.address(j));
     if (v >= t.num_other) [[unlikely]]
-      t.damaged_index(static_cast<uint64_t>(positions[j]));
+      places.damaged(j);
     neighbours[j] = static_cast<int64_t>(v);
   };
-  const size_t lag = std::min(n, kLag);
-  for (size_t j = 0; j < lag; ++j) __builtin_prefetch(indices + positions[j]);
-  size_t j = 0;
-  for (; j + lag < n; ++j) {
-    __builtin_prefetch(indices + positions[j + lag]);
+  const size_t lag = std::min(to - from, kLag);
+  for (size_t j = from; j < from + lag; ++j) __builtin_prefetch(places.address(j));
+  size_t j = from;
+  for (; j + lag < to; ++j) {
+    __builtin_prefetch(places.address(j + lag));
     read(j);
   }
-  for (; j < n; ++j) read(j);
+  for (; j < to; ++j) read(j);
 }
 
 size_t take_count(uint64_t degree, const PickOptions& o) {
@@ -77,8 +77,74 @@ size_t to_offsets(PooledArray<uint64_t>& counts) {
 // The lists of a frontier and how many of each are taken.
 struct Lists {
   PooledArray<uint64_t> begins, degrees, offsets;  // offsets: of the picks, one more than nodes
+  // Where the topology has its hot lists copied: where each begins in the copy, kElsewhere for one that is
+  // not there; and which are, and which are not.
+  PooledArray<uint64_t> copies, here, elsewhere;
 
   explicit Lists(size_t size) : begins(size), degrees(size), offsets(size + 1) {}
+};
+
+// Where the neighbours at picked positions lie: in the topology,
+template <class Id>
+struct InTopology {
+  const Topology& t;
+  const Lists& lists;
+  const Id* indices;
+  const int64_t* positions;
+
+  const Id* address(size_t j) const { return indices + positions[j]; }
+  bool cold() const {
+    return t.cold(lists.begins.size(), [&](size_t i) { return indices + lists.begins[i]; });
+  }
+  void fetch(size_t count) const {
+    t.fetch(count, [&](size_t j) { return address(j); }, sizeof(Id));
+  }
+  void were_warm(size_t count) const {
+    if (t.held) t.held->read(count);
+  }
+  [[noreturn]] void damaged(size_t j) const { t.damaged_index(static_cast<uint64_t>(positions[j])); }
+};
+
+// or in the copy of its hot lists, where these are.
+template <class Id>
+struct InCopyOrTopology {
+  const InTopology<Id> whole;
+  const int64_t* owners;
+  int64_t first;
+  const Topology& t = whole.t;
+  const Lists& lists = whole.lists;
+  const HotLists& hot = *t.hot;
+  const Id* copy = hot.ids<Id>();
+
+  uint64_t entry(size_t j) const {
+    const auto i = static_cast<size_t>(owners[j] - first);
+    const uint64_t begin = lists.copies[i];
+    return begin == HotLists::kElsewhere
+               ? begin
+               : begin + (static_cast<uint64_t>(whole.positions[j]) - lists.begins[i]);
+  }
+  const Id* address(size_t j) const {
+    const uint64_t at = entry(j);
+    return at == HotLists::kElsewhere ? whole.address(j) : copy + at;
+  }
+  bool cold() const {
+    return hot.cold(lists.here.size(), [&](size_t i) { return lists.copies[lists.here[i]]; }) ||
+           t.cold(lists.elsewhere.size(),
+                  [&](size_t i) { return whole.indices + lists.begins[lists.elsewhere[i]]; });
+  }
+  void fetch(size_t count) const {
+    hot.fetch(count, [&](size_t j) { return entry(j); });
+    if (lists.elsewhere.size() == 0) return;
+    t.fetch_ranges(count, [&](size_t j) {
+      const bool here = entry(j) != HotLists::kElsewhere;
+      return std::pair(here ? whole.indices : whole.address(j), here ? 0 : sizeof(Id));
+    });
+  }
+  void were_warm(size_t) const {}
+  [[noreturn]] void damaged(size_t j) const {
+    if (entry(j) != HotLists::kElsewhere) hot.damaged_entry(entry(j), t.num_other);
+    whole.damaged(j);
+  }
 };
 
 // First half: draws the positions for nodes [from, to), and writes down whose they are. `positions` and
@@ -108,52 +174,105 @@ void draw_positions(const Lists& lists, const Frontier& f, int64_t first, const 
   }
 }
 
-Lists find_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
-  Lists lists(f.size);
-  t.fetch_starts(f.nodes, f.size);
+// Where the frontier's lists begin, and how long they are: list(i) gives {begin, size} of the i-th.
+template <class List>
+void note_lists(const Frontier& f, const PickOptions& o, Lists& lists, List&& list) {
   uint64_t *const begins = lists.begins.data(), *const degrees = lists.degrees.data(),
                   *const offsets = lists.offsets.data();
   parallel_for(f.size, kChunk * 4, [&](size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {
-      if (i + kAhead < to) t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
-      const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
-      begins[i] = range.begin;
-      degrees[i] = range.size();
-      offsets[i] = take_count(range.size(), o);
+      const auto [begin, size] = list(i, to);
+      begins[i] = begin;
+      degrees[i] = size;
+      offsets[i] = take_count(size, o);
     }
   });
   offsets[f.size] = 0;
   offsets[f.size] = to_offsets(lists.offsets);
+}
+
+Lists find_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
+  Lists lists(f.size);
+  t.fetch_starts(f.nodes, f.size);
+  note_lists(f, o, lists, [&](size_t i, size_t to) {
+    if (i + kAhead < to) t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
+    const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
+    return std::pair(range.begin, range.size());
+  });
+  return lists;
+}
+
+Lists find_hot_lists(const Topology& t, const Frontier& f, const PickOptions& o) {
+  Lists lists(f.size);
+  PooledArray<uint32_t> places(f.size);
+  t.hot->find(f.nodes, f.size, places.data());
+  PooledArray<int64_t> others(f.size);
+  for (PooledArray<uint64_t>* array : {&lists.copies, &lists.here, &lists.elsewhere}) array->resize(f.size);
+  size_t here = 0, elsewhere = 0;
+  for (size_t i = 0; i < f.size; ++i) {
+    if (places[i] != HotIndex::kNone) {
+      lists.here[here++] = i;
+    } else {
+      others[elsewhere] = f.nodes[i];
+      lists.elsewhere[elsewhere++] = i;
+    }
+  }
+  lists.here.resize(here);
+  lists.elsewhere.resize(elsewhere);
+  if (here) t.hot->fetch_starts(here, [&](size_t i) { return places[lists.here[i]]; });
+  if (elsewhere) t.fetch_starts(others.data(), elsewhere);
+  note_lists(f, o, lists, [&](size_t i, size_t to) {
+    if (i + kAhead < to) {
+      if (const uint32_t next = places[i + kAhead]; next != HotIndex::kNone)
+        t.hot->prefetch_start(next);
+      else
+        t.prefetch_start(static_cast<uint64_t>(f.nodes[i + kAhead]));
+    }
+    if (places[i] == HotIndex::kNone) {
+      lists.copies[i] = HotLists::kElsewhere;
+      const auto range = t.edges_of(static_cast<uint64_t>(f.nodes[i]));
+      return std::pair(range.begin, range.size());
+    }
+    const HotLists::List list = t.hot->list(places[i]);
+    lists.copies[i] = list.copy;
+    return std::pair(list.begin, list.degree);
+  });
   return lists;
 }
 
 // Chunk by chunk, positions are drawn and then the neighbours there are read. Each by itself runs faster than
 // both in one loop: reads of a tight loop wait side by side, and a draw that was guessed wrong would stop
-// them.
+// them. Lists that are not in memory are fetched all together, once it is known which parts of them are
+// wanted.
+template <class Places>
+void draw_and_read(const Topology& t, const Lists& lists, const Places& places, const Frontier& f,
+                   int64_t first, const PickOptions& o, int64_t* positions, int64_t* owners,
+                   int64_t* neighbours) {
+  const size_t count = lists.offsets[f.size];
+  const bool cold = places.cold();
+  parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
+    draw_positions(lists, f, first, o, from, to, positions, owners);
+    if (!cold) read_neighbours(t, places, neighbours, lists.offsets[from], lists.offsets[to]);
+  });
+  if (!cold) return places.were_warm(count);
+  places.fetch(count);
+  parallel_for(count, kChunk * 8,
+               [&](size_t from, size_t to) { read_neighbours(t, places, neighbours, from, to); });
+}
+
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,
                   const Outputs& out) {
-  const Lists lists = find_lists(t, f, o);
+  const Lists lists = t.hot ? find_hot_lists(t, f, o) : find_lists(t, f, o);
   const size_t count = lists.offsets[f.size], base = out.grow(count, o);
   int64_t *const positions = out.positions.data() + base, *const owners = out.owners.data() + base,
                  *const neighbours = out.neighbours.data() + base;
-
-  // Lists that are not in memory are fetched all together, once it is known which parts of them are wanted.
-  const bool fetched = t.cold(f.size, [&](size_t i) { return t.indices.address(lists.begins[i]); });
-
-  with_width(t.indices, [&](const auto* indices) {
-    parallel_for(f.size, kChunk, [&](size_t from, size_t to) {
-      draw_positions(lists, f, first, o, from, to, positions, owners);
-      const size_t begin = lists.offsets[from], end = lists.offsets[to];
-      if (!fetched) read_neighbours(t, indices, positions + begin, neighbours + begin, end - begin);
-    });
-    if (!fetched) {
-      if (t.held) t.held->read(count);
-      return;
-    }
-    t.fetch(count, [&](size_t i) { return indices + positions[i]; }, sizeof *indices);
-    parallel_for(count, kChunk * 8, [&](size_t from, size_t to) {
-      read_neighbours(t, indices, positions + from, neighbours + from, to - from);
-    });
+  with_width(t.indices, [&]<class Id>(const Id* indices) {
+    const InTopology<Id> whole{t, lists, indices, positions};
+    if (t.hot)
+      draw_and_read(t, lists, InCopyOrTopology<Id>{whole, owners, first}, f, first, o, positions, owners,
+                    neighbours);
+    else
+      draw_and_read(t, lists, whole, f, first, o, positions, owners, neighbours);
   });
 }
 
@@ -191,12 +310,13 @@ void pick_scanning(const Topology& t, const EdgeColumns& columns, const Frontier
         for (uint64_t j = 0; j < counts[i]; ++j) out.owners[owner_at++] = first + static_cast<int64_t>(i);
     }
   });
-  with_width(t.indices, [&](const auto* indices) {
+  with_width(t.indices, [&]<class Id>(const Id* indices) {
     const size_t base = out.positions.size() - total;
-    t.fetch_missing(total,
-                    [&](size_t i) { return std::pair(indices + positions[base + i], sizeof *indices); });
+    const Lists none(0);
+    const InTopology<Id> places{t, none, indices, positions + base};
+    t.fetch_missing(total, [&](size_t i) { return std::pair(places.address(i), sizeof(Id)); });
     parallel_for(total, kChunk * 8, [&](size_t from, size_t to) {
-      read_neighbours(t, indices, positions + base + from, out.neighbours.data() + base + from, to - from);
+      read_neighbours(t, places, out.neighbours.data() + base, from, to);
     });
   });
 }

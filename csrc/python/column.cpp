@@ -1,8 +1,9 @@
 // Topologies and features: columns in mapped files, or arrays in memory.
 #include "column/feature.h"
-#include "column/hot_rows.h"
 #include "column/shown_file.h"
 #include "column/verify.h"
+#include "hot/lists.h"
+#include "hot/rows.h"
 #include "python/bindings.h"
 #include "read/check.h"
 
@@ -46,6 +47,11 @@ struct PySection {
 
 struct PyNeighbors {
   Field<int64_t> ids, positions;
+};
+
+struct PyLists {
+  Field<int64_t> begins;
+  Field<char> ids;
 };
 
 template <TopologySection index>
@@ -106,12 +112,21 @@ PyNeighbors neighbors(const Topology& t, int64_t node) {
   return {to_numpy(std::move(ids)), to_numpy(std::move(positions))};
 }
 
+PyLists lists(const Topology& t, const Ids& nodes) {
+  PooledArray<int64_t> begins;
+  PooledArray<char> ids;
+  without_gil([&] { t.lists(nodes.data(), nodes.shape(0), begins, ids); });
+  return {to_numpy(std::move(begins)), to_numpy(std::move(ids))};
+}
+
 nb::dict topology_stats(const Topology& t) {
   nb::dict d;
   const ReadCounts* counts = t.residency ? &t.residency->counts() : nullptr;
-  d["reads"] = counts ? counts->reads.load() : 0;
-  d["bytes_read"] = counts ? counts->bytes.load() : 0;
-  d["read_seconds"] = counts ? counts->seconds() : 0.0;
+  const HotLists::Stats hot = t.hot ? t.hot->stats() : HotLists::Stats{};
+  d["hot"] = hot.found;
+  d["reads"] = hot.reads + (counts ? counts->reads.load() : 0);
+  d["bytes_read"] = hot.bytes + (counts ? counts->bytes.load() : 0);
+  d["read_seconds"] = hot.seconds + (counts ? counts->seconds() : 0.0);
   d["held"] = t.held && t.held->held() ? t.held->bytes() : 0;
   return d;
 }
@@ -123,6 +138,9 @@ void bind_topology(nb::module_& m) {
   nb::class_<PyNeighbors>(m, "Neighbors", "The neighbours of a node and the positions of its edges.")
       .def_ro("ids", &PyNeighbors::ids)
       .def_ro("positions", &PyNeighbors::positions);
+  nb::class_<PyLists>(m, "Lists", "Lists of some nodes, one after the other, as they lie in the file.")
+      .def_ro("begins", &PyLists::begins, "Where each begins in the topology.")
+      .def_ro("ids", &PyLists::ids, "The bytes of all.");
   nb::class_<Topology>(m, "Topology", "Who is joined to whom, grouped by one end.")
       .def_static("open", released(&Topology::open), "path"_a, "opened"_a = -1)
       .def_static("from_arrays", &topology_from_arrays, "indptr"_a, "indices"_a, "num_other"_a,
@@ -161,6 +179,15 @@ void bind_topology(nb::module_& m) {
             if (t.held) t.held->allow(allowed);
           },
           "allowed"_a, "Whether reading may make a copy of the lists in huge pages, beside the page cache.")
+      .def(
+          "use_hot",
+          [](Topology& t, std::shared_ptr<Feature> ids, std::shared_ptr<Feature> starts,
+             std::shared_ptr<Feature> copies) {
+            t.use(std::make_shared<HotLists>(t, std::move(ids), std::move(starts), std::move(copies)));
+          },
+          "ids"_a, "starts"_a, "lists"_a,
+          "Files that hold lists which are sampled often, once more. Before the first sample.")
+      .def("lists", &lists, "nodes"_a)
       .def("stats", &topology_stats)
       .def("degree", &degree, "nodes"_a)
       .def("neighbors", &neighbors, "node"_a)

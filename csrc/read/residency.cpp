@@ -57,14 +57,20 @@ PageMap& Residency::map() const {
   return *there;
 }
 
-void Residency::allow_loading(bool allowed) {
+void Residency::allow_loading(bool allowed, governor::Hold hold) {
   may_load_.store(allowed, std::memory_order_relaxed);
   std::shared_ptr<governor::PagesWanted> wanted;
   struct stat st;
   if ((allowed || by_page_) && ::fstat(mapping_->fd(), &st) == 0)
-    wanted = std::make_shared<governor::PagesWanted>(st.st_dev, st.st_ino, mapping_->size(), allowed);
+    wanted = std::make_shared<governor::PagesWanted>(st.st_dev, st.st_ino, mapping_->size(),
+                                                     allowed ? hold : governor::Hold::kPartly);
   std::lock_guard lock(fork_mutex());
   std::swap(wanted_, wanted);
+}
+
+void Residency::claim_no_pages() {
+  by_page_ = false;
+  allow_loading(false);
 }
 
 uint64_t Residency::loaded() const {

@@ -26,7 +26,9 @@ class Residency {
 
   const std::shared_ptr<Mapping>& mapping() const { return mapping_; }
 
-  void allow_loading(bool allowed);
+  void allow_loading(bool allowed, governor::Hold hold = governor::Hold::kWhole);
+  // It is read by the page and seldom: others have the room in the page cache.
+  void claim_no_pages();
   bool may_load() const { return may_load_.load(std::memory_order_relaxed); }
   // Bytes from the start of the file that the background load has brought in; 0 when there is none.
   uint64_t loaded() const;

@@ -1,10 +1,13 @@
-"""gz.reorder: the rows of a column that are read most, once more, the most read first, in files of their own.
+"""gz.reorder: the rows of a column and the lists of a topology that are read most, once more, the most read
+first, in files of their own.
 
 Which they are, a presampling pass tells: an epoch over the training seeds, as training would sample it. Where
-there are no seeds, a row counts as often as its node stands in the lists of others. The column itself stays
-as it is, and with it every id, `get_tensor()` and all that reads it: what is hot lies together a second time,
-in tiers that memory can hold from the first on. Those are read in order, gigabytes in seconds, when the
-column is first used; rows that are not among them are read as before (csrc/column/hot_rows).
+there are no seeds, a node counts as often as it stands in the lists of others. Column and topology stay as
+they are, and with them every id, `get_tensor()` and all that reads them: what is hot lies together a second
+time. Rows lie in tiers that memory can hold from the first on, and which are read in order, gigabytes in
+seconds, when the column is first used; rows that are not among them are read as before
+(csrc/hot/rows). Lists lie in one file, a small part of the topology, which is used where the topology
+itself is not held (csrc/hot/lists).
 """
 
 from __future__ import annotations
@@ -19,13 +22,19 @@ from gz._base.arrays import as_ids, as_integer
 from gz._base.place import temporary_folder
 from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
-from gz._hot.rank import Seeds, counter, degrees, lists_within, most_read, sampled
+from gz._hot import publish
+from gz._hot.lists import write_lists
+from gz._hot.rank import Counts, Seeds, counter, degrees, lists_within, most_read, sampled
 from gz._hot.rows import write_in_front
+from gz.manifest import EdgeType
 from gz.store import Store, open_store
 
 __all__ = ["reorder"]
 
 _SMALLEST_ROW = 128  # bytes: smaller rows are read by the page (csrc/read/row_source.cpp)
+# Of a topology's bytes, in shares of the rows. A list is short beside a row and is asked for as soon as its
+# node is: all that an epoch samples should be there.
+_LIST_SHARES = 2
 
 
 def reorder(
@@ -41,15 +50,16 @@ def reorder(
     tmp: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     check_disk: bool = True,
-) -> dict[str, int]:
-    """Puts the rows that training reads most in front, for all who open the store from now on.
+) -> dict[str | EdgeType, int]:
+    """Puts the rows and lists that training reads most in front, for all who open the store from now on.
 
-    They are copied, so nothing that reads the column changes, and the store grows by at most ``share`` of it.
-    Each column appears in its new form at once; a killed call leaves the store as it was.
+    They are copied, so nothing that reads the column changes, and the store grows by at most ``share`` of it,
+    and by twice that share of the topology. Each column, and the lists of each edge type, appear in their new
+    form at once; a killed call leaves the others as they were.
 
     Args:
         store: a path, or an open store.
-        feature: a node column; by default all whose rows have 128 bytes or more.
+        feature: a node column; by default all whose rows have 128 bytes or more, and the lists.
         t: its node type, which may be left out when there is one.
         share: of the rows, the most that are put in front. What memory has no place for is not used.
         seeds: what training starts from: the name of a split, ids, or ``{node type: ids}``. Without any,
@@ -61,7 +71,8 @@ def reorder(
         check_disk: refuse, before anything is written, when the disk has not the room this will need.
 
     Returns:
-        For each column, by ``"TYPE/NAME"``, how many rows lie in front.
+        For each column, by ``"TYPE/NAME"``, how many rows lie in front, and for each edge type, by its three
+        names, how many lists.
     """
     opened = store if isinstance(store, Store) else open_store(store)
     budget, place = parse_memory(memory), temporary_folder(tmp)
@@ -69,27 +80,52 @@ def reorder(
         raise ValueError(f"share={share!r}: give the part of the rows, above 0 and at most 1")
     steps = [as_integer(k, "a fanout") for k in fanouts]
     columns = _columns(opened, feature, t, undo)
+    lists = _lists(opened, undo) if feature is None and t is None else []
     if undo:
         for name, of in columns:
-            edit.set_hot(opened, name, of, opened.feature(name, of).version, None)
-        return {f"{of}/{name}": 0 for name, of in columns}
+            publish.set_hot(opened, name, of, opened.feature(name, of).version, None)
+        for edge_type in lists:
+            publish.remove_hot_lists(opened, edge_type)
+        return {**{f"{of}/{name}": 0 for name, of in columns}, **dict.fromkeys(lists, 0)}
     start = _seeds(opened, seeds, t)
-    done: dict[str, int] = {}
+    done: dict[str | EdgeType, int] = {}
+    # A copy of lists that is there already may be damaged, and is not needed to make another.
+    plain = Store(opened.path, _generation=opened.manifest.generation)
+    plain._files.copies = False
     with closing(Progress(progress)) as show, edit.scratch(opened) as room, ExitStack() as stack:
         folder = place or room.folder
-        types = sorted({of for _, of in columns})
-        counts = {of: counter(opened.num_nodes(of), budget // len(types), folder, stack) for of in types}
+        types = {of for _, of in columns}
+        ends = {e[2] for e in lists}
+        each = budget // (len(types) + len(ends))
+
+        def counters(of: set[str]) -> Counts:
+            return {t: counter(opened.num_nodes(t), each, folder, stack) for t in sorted(of)}
+
         if start:
-            with lists_within(opened, budget):
-                sampled(opened, start, steps, counts, show)
+            counts, expanded = counters(types), counters(ends)
+            with lists_within(plain, budget):
+                sampled(plain, start, steps, counts, expanded, show)
         else:
-            degrees(opened, counts, show)
-        for of in types:
-            hot = most_read(counts.pop(of), share, budget)
+            counts = expanded = counters(types | ends)
+            degrees(plain, counts, show)
+        for of in sorted(types):
+            hot = most_read(counts[of], share, budget)
+            if start:
+                del counts[of]
             for name in (n for n, other in columns if other == of):
                 done[f"{of}/{name}"] = len(hot)
                 write_in_front(opened, name, of, hot, budget, place, show, check_disk)
+            del hot
+        most = min(1.0, _LIST_SHARES * share)
+        for e in lists:
+            graph, count = plain.graph(e), expanded[e[2]]
+            done[e] = write_lists(opened, e, graph, count, most, budget, place, show, check_disk)
     return done
+
+
+def _lists(store: Store, undo: bool) -> list[EdgeType]:
+    """Edge types whose lists are meant."""
+    return [e.type for e in store.manifest.edges if (e.hot is not None if undo else e.in_file is not None)]
 
 
 def _columns(store: Store, feature: str | None, t: str | None, undo: bool) -> list[tuple[str, str]]:

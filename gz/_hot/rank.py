@@ -1,5 +1,5 @@
-"""Which rows training reads most: an epoch is sampled, or appearances in lists are counted, and the highest
-counts are taken. A count of 4 bytes a node, on the disk where that does not fit."""
+"""Which rows and which lists training reads most: an epoch is sampled, or appearances in lists are counted,
+and the highest counts are taken. Two counts of 4 bytes a node, on the disk where they do not fit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _TOP = 1 << 16  # rows sampled more often than this rank alike
 _STEP = 1 << 22  # counts looked at at once
 
 Seeds = dict[str, NDArray[np.int64]]
+Counts = dict[str, NDArray[np.uint32]]  # by node type
 
 
 def counter(n: int, budget: int, folder: Path, stack: ExitStack) -> NDArray[np.uint32]:
@@ -49,9 +50,14 @@ def lists_within(store: Store, budget: int) -> Iterator[None]:
 
 
 def sampled(
-    store: Store, seeds: Seeds, fanouts: list[int], counts: dict[str, NDArray[np.uint32]], show: Progress
+    store: Store,
+    seeds: Seeds,
+    fanouts: list[int],
+    counts: Counts,
+    expanded: Counts,
+    show: Progress,
 ) -> None:
-    """How often each node is read in an epoch."""
+    """How often each node is read in an epoch, and how often its list is."""
     show.phase("sampling what is read most")
     rng = np.random.default_rng(0)
     total, done = sum(min(len(s), _MOST_SEEDS) for s in seeds.values()), 0
@@ -62,11 +68,14 @@ def sampled(
             found = store.sample({of: batch}, fanouts, rng_seed=at)
             for node_type, count in counts.items():
                 count[found.nodes[node_type]] += 1
+            for node_type, count in expanded.items():
+                last = found.nodes_per_hop[node_type][len(fanouts)]  # found, and not followed
+                count[found.nodes[node_type][: len(found.nodes[node_type]) - last]] += 1
             done += len(batch)
             show.update(done, total, " seeds")
 
 
-def degrees(store: Store, counts: dict[str, NDArray[np.uint32]], show: Progress) -> None:
+def degrees(store: Store, counts: Counts, show: Progress) -> None:
     """In how many lists each node stands."""
     show.phase("counting who stands in most lists")
     done, total = 0, store.num_edges()
@@ -84,13 +93,20 @@ def degrees(store: Store, counts: dict[str, NDArray[np.uint32]], show: Progress)
             show.update(done, total, " edges")
 
 
-def most_read(counts: NDArray[np.uint32], share: float, budget: int) -> NDArray[np.int64]:
-    """The rows with the highest counts, those first; of equal ones the lower id. None with a count of 0."""
+def most_read(
+    counts: NDArray[np.uint32], share: float, budget: int, as_fit: bool = False
+) -> NDArray[np.int64]:
+    """The rows with the highest counts, those first; of equal ones the lower id. None with a count of 0.
+
+    `as_fit`: fewer, where the budget does not allow to rank so many.
+    """
     steps = range(0, len(counts), _STEP)
     blocks = (np.minimum(counts[a : a + _STEP], _TOP - 1) for a in steps)
     histogram = sum((np.bincount(b, minlength=_TOP) for b in blocks), np.zeros(_TOP, np.int64))
     histogram[0] = 0
     most = min(int(share * len(counts)), int(histogram.sum()))
+    if as_fit:
+        most = min(most, budget // 96)
     if 48 * most > budget:
         raise ValueError(
             f"to rank {most:,} rows takes {amount(48 * most)} of memory; allow more (memory=, --memory) or a "

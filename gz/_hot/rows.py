@@ -3,8 +3,6 @@ become part of the column when all is on the disk."""
 
 from __future__ import annotations
 
-import errno
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gz import _engine, edit
+from gz import _engine
 from gz._base.memory_plan import Share
 from gz._base.progress import Progress
-from gz._base.sizes import amount
+from gz._hot import publish
+from gz._hot.room import check_room
 from gz._ingest.write.permute import permuted
 from gz.feature import FeatureStore
 from gz.store import Store
@@ -36,10 +35,12 @@ def write_in_front(
 ) -> None:
     column = store.feature(name, t)
     if len(hot) == 0:
-        return edit.set_hot(store, name, t, column.version, None)
-    with edit.draft(store, name, t) as draft:
+        return publish.set_hot(store, name, t, column.version, None)
+    with publish.draft(store, name, t) as draft:
         if check_disk:
-            _check_room(column, len(hot), draft.folder, tmp or draft.folder)
+            width, what = column.nbytes // len(column), f"{len(hot):,} rows"
+            needed, temporary = len(hot) * (width + 8), len(hot) * (width + 24)
+            check_room(draft.folder, needed, tmp or draft.folder, temporary, what)
         files = ["hot-ids.gd"]
         ids = hot.astype(np.int32 if len(column) < 1 << 31 else np.int64)
         writer = _engine.ColumnWriter(str(draft.folder / files[0]), ids.dtype.name, [])
@@ -49,7 +50,7 @@ def write_in_front(
         with tempfile.TemporaryDirectory(dir=tmp or draft.folder) as folder:
             rows = _rows(column, hot, Path(folder), budget)
             files += _tiers(rows, column, len(hot), draft.folder, show)
-        edit.set_hot(store, name, t, column.version, draft, files)
+        publish.set_hot(store, name, t, column.version, draft, files)
     return None
 
 
@@ -94,18 +95,3 @@ def _tiers(
     if writer is not None:
         writer.finish()
     return files
-
-
-def _check_room(column: FeatureStore, count: int, folder: Path, tmp: Path) -> None:
-    width = column.nbytes // len(column)
-    for where, needed in ((folder, count * (width + 8)), (tmp, count * (width + 24))):
-        both = count * (2 * width + 32) if os.stat(folder).st_dev == os.stat(tmp).st_dev else needed
-        found = os.statvfs(where)
-        free = found.f_bavail * found.f_frsize
-        if both > free:
-            raise OSError(
-                errno.ENOSPC,
-                f"needs about {amount(both)} here for {count:,} rows, but only {amount(free)} are free; make "
-                "room, give a smaller share (--share), or pass check_disk=False (--no-disk-check) to try",
-                str(where),
-            )

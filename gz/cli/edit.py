@@ -7,7 +7,7 @@ from typing import Any
 
 import gz
 from gz._base.deprecated import deprecated
-from gz.cli.ingest import named_files, order_flags
+from gz.cli.ingest import in_front, named_files, order_flags, rows_and_lists
 from gz.cli.output import Output, UsageError, common_flags, memory_flags
 from gz.exporter import export
 
@@ -18,10 +18,12 @@ example:
   gz reorder papers --undo
 
 The rows that training reads most are put in front, in files of their own that
-memory can hold and that are read in order, and fast, at the start. The column
-itself stays as it is: the same ids, the same tensors; the store grows by at
-most --share of it. Seeds are those of the split; without one, the nodes that
-stand in most lists are taken. A killed run leaves the store as it was."""
+memory can hold and that are read in order, and fast, at the start; and so are
+the lists of neighbours that it samples most. Columns and topology stay as they
+are: the same ids, tensors and samples; the store grows by at most --share of
+the columns and twice that of the topology. Seeds are those of the split;
+without one, the nodes that stand in most lists are taken. A killed run leaves
+the store sound; what was done by then stays."""
 
 
 def register(commands: Any) -> None:
@@ -73,7 +75,7 @@ def register(commands: Any) -> None:
 
     order = commands.add_parser(
         "reorder",
-        help="put the rows that training reads most in front",
+        help="put the rows and lists that training reads most in front",
         formatter_class=raw,
         epilog=_REORDER,
     )
@@ -170,10 +172,12 @@ def _reorder(args: argparse.Namespace, out: Output) -> int:
     found = gz.reorder(
         store, args.features, args.node_type, seeds=args.order_split, progress=out.progress, **options
     )
-    out.tell({"store": store.path, "rows": found})
-    for name, rows in found.items():
-        said = "as it was" if args.undo else f"{rows:,} rows in front"
-        out.say(f"{store.path}: {name}, {said}")
+    rows, lists = rows_and_lists(found)
+    out.tell({"store": store.path, "rows": rows, "lists": lists})
+    if not args.undo:
+        out.say(in_front(store.path, rows, lists))
+    for name in [*rows, *lists] if args.undo else ():
+        out.say(f"{store.path}: {name}, as it was")
     return 0
 
 

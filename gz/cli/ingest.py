@@ -212,7 +212,7 @@ def _ingest(args: argparse.Namespace, out: Output) -> int:
     out.tell(told)
     out.say("\n".join(plan_lines(report.plan, full=True)) if args.dry_run else str(report))
     if args.order == "hot" and not args.dry_run:
-        told["in_front"] = gz.reorder(
+        found = gz.reorder(
             args.out,
             share=args.share,
             seeds=args.order_split,
@@ -222,10 +222,21 @@ def _ingest(args: argparse.Namespace, out: Output) -> int:
             progress=out.progress,
             check_disk=args.check_disk,
         )
-        out.tell(told)
-        for name, rows in told["in_front"].items():
-            out.say(f"{args.out}: {name}, {rows:,} rows in front")
+        rows, lists = rows_and_lists(found)
+        out.tell(told | {"in_front": rows, "lists_in_front": lists})
+        out.say(in_front(args.out, rows, lists))
     return 0
+
+
+def rows_and_lists(found: dict[Any, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """What gz.reorder found, by column and by edge type."""
+    rows = {name: n for name, n in found.items() if isinstance(name, str)}
+    return rows, {"/".join(t): n for t, n in found.items() if not isinstance(t, str)}
+
+
+def in_front(path: str, rows: dict[str, int], lists: dict[str, int]) -> str:
+    lines = [f"{path}: {name}, {n:,} rows in front" for name, n in rows.items()]
+    return "\n".join([*lines, *(f"{path}: {name}, {n:,} lists in front" for name, n in lists.items())])
 
 
 def _columns(args: argparse.Namespace) -> dict[str, Any]:

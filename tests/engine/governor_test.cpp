@@ -206,9 +206,10 @@ void test_batches_ahead_go_first_then_the_cache() {
 // A topology that fits stays in memory: batches ahead take what is left beside it. One that does not fit is
 // read for every batch whatever they take, and may lose a little more to them.
 void test_batches_ahead_do_not_push_out_files_to_be_held() {
-  const auto room_with = [](uint64_t held) {
+  const auto room_with = [](uint64_t held, uint64_t hot_rows = 0) {
     Play play(5 * kGiB / 2, [](double) { return 1.5e9; });
     play.s.pages_held = held;
+    play.s.pages_of_hot_rows = hot_rows;
     play.s.ahead_wanted = 500 * kMiB;
     play.run(60);
     return play.orders.ahead;
@@ -216,6 +217,9 @@ void test_batches_ahead_do_not_push_out_files_to_be_held() {
   CHECK(room_with(0) >= 500 * kMiB);
   CHECK(room_with(800 * kMiB) < 300 * kMiB);
   CHECK(room_with(4 * kGiB) == 512 * kMiB);
+  // Of hot rows, which can be read elsewhere, half; never what the script takes at its peaks.
+  CHECK(room_with(800 * kMiB, 800 * kMiB) == 400 * kMiB);
+  CHECK(room_with(8 * kGiB, 8 * kGiB) < 5 * kGiB / 2 - 1'500'000'000);
 }
 
 void test_a_cache_leaves_room_for_batches_ahead() {

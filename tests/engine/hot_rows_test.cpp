@@ -1,7 +1,5 @@
 // Rows that lie in front, without Python, for the sanitizers: against the bytes of the column, from several
 // threads, across a fork, and with lists of rows that break the rules.
-#include "column/hot_rows.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,6 +17,7 @@
 #include "base/threads.h"
 #include "checks.h"
 #include "file/writer.h"
+#include "hot/rows.h"
 
 namespace {
 

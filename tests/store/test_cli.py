@@ -28,7 +28,7 @@ def here(tmp_path, monkeypatch):
 def test_ingest_info_and_verify(here, capsys):
     command = "ingest s --edges edges.csv --features x=x.npy --split train=train.npy"
     assert main([*command.split(), "--weight", "weight", "--directions", "both"]) == 0
-    assert re.fullmatch(rf"{here}/s: 3 nodes, 3 edges\s+in \d+\.\d s\n", capsys.readouterr().out)
+    assert re.fullmatch(rf"{here}/s: 3\s+nodes,\s+3\s+edges\s+in\s+\d+\.\d\s+s\n", capsys.readouterr().out)
     assert main(["info", "s"]) == 0
     # A line that is too long goes on two columns further in: here they are whole again.
     shown = re.sub(r"\n    +(?=\S)", " ", capsys.readouterr().out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -80,7 +81,7 @@ def test_rows_in_front_are_those_that_are_sampled_most(graph, store, monkeypatch
     """Each seed a batch, all neighbours: numpy counts in how many batches a node is."""
     src, dst, _, seeds = graph
     monkeypatch.setattr(rank, "_BATCH", 1)
-    assert gz.reorder(store, share=0.05, fanouts=[-1]) == {"node/x": N // 20}
+    assert gz.reorder(store, "x", share=0.05, fanouts=[-1]) == {"node/x": N // 20}
     pairs = np.unique(np.stack([src, dst])[:, np.isin(dst, seeds) & (src != dst)], axis=1)
     count = np.bincount(pairs[0], minlength=N) + np.bincount(seeds, minlength=N)
     assert in_front(store).tolist() == np.lexsort((np.arange(N), -count))[: N // 20].tolist()
@@ -88,7 +89,7 @@ def test_rows_in_front_are_those_that_are_sampled_most(graph, store, monkeypatch
 
 @pytest.mark.parametrize("seeds", [None, np.zeros(0, np.int64)])
 def test_without_seeds_they_are_those_that_stand_in_most_lists(graph, store, seeds):
-    assert gz.reorder(store, share=0.1, seeds=seeds) == {"node/x": N // 10}
+    assert gz.reorder(store, "x", share=0.1, seeds=seeds) == {"node/x": N // 10}
     count = np.bincount(graph[0], minlength=N)
     assert in_front(store).tolist() == np.lexsort((np.arange(N), -count))[: N // 10].tolist()
 
@@ -119,7 +120,7 @@ def test_several_node_types_each_have_their_rows(tmp_path):
     gz.ingest(
         tmp_path / "s", spec={"nodes": nodes, "edges": {("a", "to", "b"): (a, b), ("b", "back", "a"): (b, a)}}
     )
-    assert set(gz.reorder(tmp_path / "s", share=0.2)) == {"a/x", "b/x"}
+    assert set(gz.reorder(tmp_path / "s", share=0.2)) == {"a/x", "b/x", ("a", "to", "b"), ("b", "back", "a")}
     assert gz.reorder(tmp_path / "s", "x", "b", share=0.1) == {"b/x": 30}
     with pytest.raises(ValueError, match="say which"):
         gz.reorder(tmp_path / "s", "x")
@@ -205,14 +206,14 @@ def test_undone_replaced_and_removed_columns_leave_nothing_behind(graph, store):
     plain = files(store)
     gz.reorder(store)
     gz.reorder(store, share=0.01)  # again: the old ones go
-    assert len(files(store) - plain) == 2
-    assert gz.reorder(store, undo=True) == {"node/x": 0}
+    assert len(files(store) - plain) == 2 + 3  # of rows and of lists
+    assert gz.reorder(store, undo=True) == {"node/x": 0, ("node", "to", "node"): 0}
     assert files(store) == plain
-    gz.reorder(store)
+    gz.reorder(store, "x")
     gz.add(store, {"x": graph[2] + 1}, replace=True)
     assert "hot" not in entry(store)
     assert len(files(store)) == len(plain)
-    gz.reorder(store)
+    gz.reorder(store, "x")
     gz.open(store).remove_feature("x")
     assert files(store) < plain
 
@@ -235,7 +236,7 @@ KILLS = {
     "while it counts": ("gz._hot", "sampled"),
     "before rows are written": ("gz._hot.rows", "_rows"),
     "while they are": ("gz._hot.rows", "_tiers"),
-    "before they are named": ("gz.edit", "set_hot"),
+    "before they are named": ("gz._hot.publish", "set_hot"),
     "when some have their names": ("gz.manifest", "write"),
 }
 
@@ -311,7 +312,7 @@ def test_a_disk_without_room_is_an_error_before_anything_is_written(store, monke
     class Full:
         f_bavail, f_frsize = 1, 4096
 
-    monkeypatch.setattr(rows.os, "statvfs", lambda _: Full)
+    monkeypatch.setattr(os, "statvfs", lambda _: Full)
     with pytest.raises(OSError, match="smaller share"):
         gz.reorder(store)
     assert files(store) == before
@@ -405,9 +406,13 @@ def test_the_commands(graph, tmp_path, capsys):
     np.save(tmp_path / "t.npy", seeds)
     given = [f"--edges={tmp_path}/e.npy", f"--features=x={tmp_path}/x.npy", f"--split=train={tmp_path}/t.npy"]
     assert main(["ingest", str(tmp_path / "s"), *given, "--order", "hot", "--share", "0.01"]) == 0
-    assert f"node/x, {N // 100} rows in front" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"node/x, {N // 100} rows in front" in said
+    assert re.search(r"node/to/node, \d+ lists\s+in\s+front", said)
     assert main(["reorder", str(tmp_path / "s"), "--fanouts", "3,2", "--share", "0.02", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["rows"] == {"node/x": N // 50}
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == {"node/x": N // 50}
+    assert told["lists"]["node/to/node"] > 0
     assert main(["reorder", str(tmp_path / "s"), "--undo"]) == 0
     assert main(["reorder", str(tmp_path / "s"), "--fanouts", "a"]) == 2
     assert "hot" not in entry(tmp_path / "s")

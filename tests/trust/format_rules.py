@@ -86,6 +86,11 @@ def check_manifest(d: Any) -> None:
             if e.get(way) is not None:
                 _inside(e[way], ".gl")
         _columns(e.get("columns", {}))
+        hot = e.get("hot")
+        if hot is not None:
+            need(isinstance(hot, dict) and e.get("in") is not None, "hot lists of an `in` topology")
+            for part in HOT_LISTS:
+                _inside(hot.get(part), ".gd")
     need(len({tuple(e["type"]) for e in edges}) == len(edges), "an edge type once")
     if d["homogeneous"]:
         need(
@@ -112,6 +117,7 @@ def _npy(path: Path) -> np.ndarray:
     return array
 
 
+HOT_LISTS = ("ids", "starts", "lists")
 NPY = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"}
 
 
@@ -208,6 +214,41 @@ class Store:
                 self.broken[name] = str(e)
             at += tier.shape[0]
 
+    def _hot_lists(self, e: dict[str, Any]) -> None:
+        """Lists of a topology that lie in the store once more."""
+        parts: list[Feature] = []
+        for part in HOT_LISTS:
+            name = e["hot"][part]
+            try:
+                file = self._file(name, Feature)
+                self._meant(name, file)
+                file.check_data()
+                parts.append(file)
+            except (Broken, OSError) as error:
+                self.broken[os.path.relpath(self.root / name, self.root)] = str(error)
+        if len(parts) < len(HOT_LISTS) or e["in"] not in self.topologies:
+            return  # said above
+        ids, starts, lists = parts
+        t, at = self.topologies[e["in"]], "ids"
+        try:
+            need(ids.dtype in (5, 6) and len(ids.shape) == 1, "nodes are a list of int32 or int64")
+            nodes = ids.values()
+            need(((nodes >= 0) & (nodes < t.num_nodes)).all(), "lists of nodes of the topology")
+            need(len(set(nodes.tolist())) == len(nodes), "a list once")
+            at = "starts"
+            need(starts.dtype == 6 and tuple(starts.shape) == (len(nodes), 2), "two int64 a list")
+            at = "lists"
+            need(len(lists.shape) == 1 and lists.dtype == (6 if t.indices.itemsize == 8 else 5), "as wide")
+            found, end = lists.values().view(f"<u{t.indices.itemsize}"), 0
+            for node, (begin, copy) in zip(nodes.tolist(), starts.values().tolist(), strict=True):
+                a, b = int(t.indptr[node]), int(t.indptr[node + 1])
+                need(begin == a and copy == end, "a list begins where it is said to")
+                need(found[end : end + b - a].tolist() == t.indices[a:b].tolist(), "the list of the topology")
+                end += b - a
+            need(end == len(found), "nothing but lists")
+        except Broken as error:
+            self.broken[e["hot"][at]] = str(error)
+
     def _check_files(self) -> None:
         holders = [*self.json["nodes"].values(), *self.json["edges"]]
         for c in (c for h in holders for c in h.get("columns", {}).values() if c.get("hot") is not None):
@@ -222,6 +263,8 @@ class Store:
                 self._id_map(t, n)
         for e in self.json["edges"]:
             self._edge(e)
+            if e.get("hot") is not None:
+                self._hot_lists(e)
             for c in e.get("columns", {}).values():
                 rows = e["num_edges"]
                 self._column(c, lambda v, _, rows=rows: need(len(v) == rows, "a row for each edge"))

@@ -61,8 +61,11 @@ def make_sound(folder: Path) -> dict[str, Path]:
     )
     np.save(folder / "far.npy", rng.random((N, 3)))
     gz.add(folder / "one", {"far": folder / "far.npy"}, adopt=True)
-    gz.reorder(folder / "one", "wide", share=0.5, fanouts=[2, 2])
-    gz.reorder(folder / "one", "bytes", share=0.5, fanouts=[2, 2])
+    assert set(gz.reorder(folder / "one", share=0.5, fanouts=[2, 2])) == {
+        "node/wide",
+        "node/bytes",
+        ("node", "to", "node"),
+    }
     names = np.array([f"key {i}" for i in range(N)])
     gz.ingest(folder / "text", edges=(names[src], names[dst]), ids="map", directions="out")
     np.save(folder / "edge.npy", np.stack([src, dst], 1)[:9])

@@ -1,10 +1,8 @@
-#include "column/hot_rows.h"
+#include "hot/rows.h"
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
-#include "base/error.h"
 #include "base/rng.h"
 #include "base/threads.h"
 
@@ -14,80 +12,27 @@ namespace {
 constexpr size_t kProbes = 32;           // places of a tier that are looked up to see if it is in memory
 constexpr int kDoubts = 64;              // looks after one that found a place missing
 constexpr size_t kChunk = 2048;          // rows that a thread takes at once
-constexpr size_t kIndexAhead = 16;       // cells on their way
 constexpr size_t kRowBytesAhead = 4096;  // of rows on their way
 
-int64_t value(const Feature& ids, uint64_t at) {
-  const std::byte* data = ids.mapping->data() + ids.offset;
-  if (ids.dtype == DType::kInt32) return reinterpret_cast<const int32_t*>(data)[at];
-  return reinterpret_cast<const int64_t*>(data)[at];
-}
-
-[[noreturn]] void bad(const Feature& file, const std::string& rule) {
-  throw FormatError(file.mapping->path(), rule);
-}
-
 }  // namespace
-
-HotIndex::HotIndex(const Feature& ids, uint64_t count, uint64_t num_rows)
-    : cells_(num_rows / 64 + 1), places_(count) {
-  ids.mapping->advise(ids.offset, ids.bytes(), Advice::kSequential);
-  for (uint64_t i = 0; i < count; ++i) {
-    const int64_t row = value(ids, i);
-    if (static_cast<uint64_t>(row) >= num_rows)
-      bad(ids, "row " + std::to_string(i) + " is " + std::to_string(row) + ", but the column has " +
-                   std::to_string(num_rows) + " rows; run `gz verify`");
-    Cell& cell = cells_[static_cast<uint64_t>(row) / 64];
-    const uint64_t bit = uint64_t{1} << (row % 64);
-    if (cell.hot & bit) bad(ids, "names row " + std::to_string(row) + " twice; run `gz verify`");
-    cell.hot |= bit;
-  }
-  uint64_t before = 0;
-  for (Cell& cell : cells_) {
-    cell.before = before;
-    before += static_cast<uint64_t>(__builtin_popcountll(cell.hot));
-  }
-  for (uint64_t i = 0; i < count; ++i) {  // read again: the file may have changed, and is not trusted
-    const auto row = static_cast<uint64_t>(value(ids, i));
-    const uint64_t bit = uint64_t{1} << (row % 64);
-    if (row >= num_rows || !(cells_[row / 64].hot & bit)) bad(ids, "changed while it was read");
-    const Cell& cell = cells_[row / 64];
-    places_[cell.before + static_cast<uint64_t>(__builtin_popcountll(cell.hot & (bit - 1)))] =
-        static_cast<uint32_t>(i);
-  }
-}
 
 HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
                  std::vector<std::shared_ptr<Feature>> tiers)
     : ids_(std::move(ids)), num_rows_(column.num_rows()), row_bytes_(column.row_bytes) {
-  if (ids_->shape.size() != 1 || (ids_->dtype != DType::kInt32 && ids_->dtype != DType::kInt64))
-    bad(*ids_, "the rows that are hot must be a list of int32 or int64");
+  check_hot_ids(*ids_, "the rows");
   for (auto& file : tiers) {
     if (file->dtype != column.dtype || file->shown != column.shown ||
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
-      bad(*file, "rows that are hot must have the dtype and shape of their column");
+      refuse(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();
     auto residency = std::make_unique<Residency>(file->mapping);
-    residency->allow_loading(true);
+    residency->allow_loading(true, governor::Hold::kHotRows);
     tiers_.push_back({std::move(file), std::move(residency), count_, std::make_unique<std::atomic<int>>(0)});
     count_ += rows;
   }
   if (count_ > ids_->num_rows() || count_ >= HotIndex::kNone)
-    bad(*ids_, "names " + std::to_string(ids_->num_rows()) + " rows, but there are " +
-                   std::to_string(count_) + " hot ones");
-}
-
-HotRows::~HotRows() {
-  delete index_.load();
-}
-
-const HotIndex& HotRows::index() {
-  if (const HotIndex* made = index_.load(std::memory_order_acquire)) return *made;
-  std::lock_guard lock(fork_mutex());
-  if (const HotIndex* made = index_.load(std::memory_order_acquire)) return *made;
-  auto made = std::make_unique<const HotIndex>(*ids_, count_, num_rows_);
-  index_.store(made.get(), std::memory_order_release);
-  return *made.release();
+    refuse(*ids_, "names " + std::to_string(ids_->num_rows()) + " rows, but there are " +
+                      std::to_string(count_) + " hot ones");
 }
 
 // All of a tier, page by page where some were found missing not long ago. Before that it is read as a whole,
@@ -156,14 +101,8 @@ size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* re
     for (size_t i = 0; i < count; ++i) rest[i] = {static_cast<uint64_t>(ids[i]), i};
     return count;
   }
-  const HotIndex& index = this->index();
   PooledArray<uint32_t> places(count);
-  parallel_for(count, kChunk, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      if (i + kIndexAhead < end) index.prefetch(static_cast<uint64_t>(ids[i + kIndexAhead]));
-      places[i] = index.find(static_cast<uint64_t>(ids[i]));
-    }
-  });
+  index_.get(*ids_, count_, num_rows_, "row", "the column").find(ids, count, places.data());
   for (const Ready& tier : tiers)
     if (tier.by_page) fetch(tier, places);
 

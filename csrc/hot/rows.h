@@ -13,43 +13,17 @@
 #include <vector>
 
 #include "column/feature.h"
+#include "hot/index.h"
 #include "read/residency.h"
 #include "read/row_source.h"
 
 namespace gz {
-
-// Which rows of a column are hot, and where: 0.25 bytes a row of the column and 4 a hot one.
-class HotIndex {
- public:
-  static constexpr uint32_t kNone = UINT32_MAX;
-
-  // The first `count` of `ids`, a column of distinct rows below num_rows, in the order in which these lie.
-  // Throws FormatError.
-  HotIndex(const Feature& ids, uint64_t count, uint64_t num_rows);
-
-  // The place of a row among the hot ones, or kNone.
-  uint32_t find(uint64_t row) const {
-    const Cell& c = cells_[row / 64];
-    const uint64_t bit = uint64_t{1} << (row % 64);
-    if (!(c.hot & bit)) return kNone;
-    return places_[c.before + static_cast<uint64_t>(__builtin_popcountll(c.hot & (bit - 1)))];
-  }
-  void prefetch(uint64_t row) const { __builtin_prefetch(&cells_[row / 64]); }
-
- private:
-  struct Cell {  // of 64 rows
-    uint64_t hot = 0, before = 0;
-  };
-  std::vector<Cell> cells_;
-  std::vector<uint32_t> places_;
-};
 
 class HotRows : public NearRows {
  public:
   // `ids`: int32 or int64, the rows of `column` that lie in the tiers, one after the other. Throws
   // FormatError where they do not go together.
   HotRows(const Feature& column, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers);
-  ~HotRows() override;
 
   size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) override;
   Reads reads() const override;
@@ -69,7 +43,6 @@ class HotRows : public NearRows {
 
     bool has(uint32_t place) const { return place >= begin && place < end; }
   };
-  const HotIndex& index();
   Ready ready(Tier& tier);
   std::vector<Ready> ready();
   void fetch(const Ready& tier, const PooledArray<uint32_t>& places);
@@ -79,7 +52,7 @@ class HotRows : public NearRows {
   const size_t row_bytes_;
   std::vector<Tier> tiers_;
   uint64_t count_ = 0;
-  std::atomic<const HotIndex*> index_{nullptr};  // made under fork_mutex()
+  LazyHotIndex index_;
   std::atomic<uint64_t> looks_{0}, read_{0};
 };
 

@@ -60,12 +60,14 @@ class FeatureStore:
         self._file.configure(_share.cache, _share.held)
         self._share = _share
         self._hot: list[FeatureStore] = []
+        self._hot_held = 0
 
-    def _use_hot(self, ids: FeatureStore, tiers: list[FeatureStore]) -> None:
-        """Rows that are read most are taken from ``tiers``, which hold rows ``ids`` one after the other and
-        are held in memory. Before the first gather; a store does it for its columns (``gz.reorder``)."""
-        self._file.use_hot(ids._file, [t._file for t in tiers])
-        self._hot = [ids, *tiers]
+    def _use_hot(self, ids: FeatureStore, tiers: list[FeatureStore], held: int) -> None:
+        """Rows that are read most are taken from ``tiers``, which hold rows ``ids`` one after the other; the
+        first ``held`` are held in memory. Before the first gather; a store does it for its columns
+        (``gz.reorder``)."""
+        self._file.use_hot(ids._file, [t._file for t in tiers], held)
+        self._hot, self._hot_held = [ids, *tiers], held
 
     @property
     def path(self) -> str:
@@ -121,6 +123,7 @@ class FeatureStore:
             self._cache,
             self._identity,
             [(h.path, h.version) for h in self._hot],
+            self._hot_held,
         )
 
     def stats(self) -> dict[str, Any]:
@@ -299,7 +302,7 @@ def _npy_version(path: str) -> str:
 
 
 def _open_again(
-    path: str, cache: str | int, version: str, hot: Sequence[tuple[str, str]] = ()
+    path: str, cache: str | int, version: str, hot: Sequence[tuple[str, str]] = (), held: int = 0
 ) -> FeatureStore:
     column = FeatureStore(path, cache)
     if column.version != version:
@@ -307,5 +310,5 @@ def _open_again(
     with suppress(FileNotFoundError):  # put in front anew, or no longer: it goes without
         files = [FeatureStore(file, 0, _share=Share()) for file, _ in hot]
         if files and [f.version for f in files] == [v for _, v in hot]:
-            column._use_hot(files[0], files[1:])
+            column._use_hot(files[0], files[1:], held)
     return column

@@ -139,13 +139,14 @@ class StoreFiles:
             column = FeatureStore(path, self._cache, _share=share, _opened=fd)
         self._check_version(entry.file, column)
         if entry.hot is not None and (held := self._held(entry.hot.rows)):
-            column._use_hot(self._hot_file(entry.hot.ids), [self._hot_file(f) for f in held])
+            tiers = [self._hot_file(f) for f in entry.hot.rows]
+            column._use_hot(self._hot_file(entry.hot.ids), tiers, held)
         return column
 
-    def _held(self, rows: list[str]) -> list[str]:
-        """The files of hot rows that memory has a place for, from the first on."""
+    def _held(self, rows: list[str]) -> int:
+        """How many files of hot rows memory has a place for, from the first on."""
         fits = [share is not None and share.held for share in map(self._share_of, rows)]
-        return rows[: fits.index(False) if False in fits else len(rows)]
+        return fits.index(False) if False in fits else len(rows)
 
     def _hot_file(self, file: str, share: Share | None = None) -> FeatureStore:
         with self._folder.opened(file) as fd:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "base/rng.h"
 #include "base/threads.h"
@@ -17,17 +18,22 @@ constexpr size_t kRowBytesAhead = 4096;  // of rows on their way
 }  // namespace
 
 HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
-                 std::vector<std::shared_ptr<Feature>> tiers)
-    : ids_(std::move(ids)), num_rows_(column.num_rows()), row_bytes_(column.row_bytes) {
+                 std::vector<std::shared_ptr<Feature>> tiers, size_t held)
+    : ids_(std::move(ids)),
+      num_rows_(column.num_rows()),
+      row_bytes_(column.row_bytes),
+      held_(std::min(held, tiers.size())) {
   check_hot_ids(*ids_, "the rows");
   for (auto& file : tiers) {
     if (file->dtype != column.dtype || file->shown != column.shown ||
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
       refuse(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();
-    auto residency = std::make_unique<Residency>(file->mapping);
-    residency->allow_loading(true, governor::Hold::kHotRows);
-    tiers_.push_back({std::move(file), std::move(residency), count_, std::make_unique<std::atomic<int>>(0)});
+    const bool in_memory = tiers_.size() < held_;
+    auto residency = std::make_unique<Residency>(file->mapping, in_memory);
+    residency->allow_loading(in_memory, governor::Hold::kHotRows);
+    tiers_.push_back(
+        {std::move(file), std::move(residency), count_, std::make_unique<std::atomic<int>>(0), nullptr});
     count_ += rows;
   }
   if (count_ > ids_->num_rows() || count_ >= HotIndex::kNone)
@@ -62,10 +68,11 @@ HotRows::Ready HotRows::ready(Tier& tier) {
   return all;
 }
 
-// The tiers up to the first that is still being read.
+// The held tiers up to the first that is still being read.
 std::vector<HotRows::Ready> HotRows::ready() {
   std::vector<Ready> out;
-  for (Tier& tier : tiers_) {
+  for (size_t i = 0; i < held_; ++i) {
+    Tier& tier = tiers_[i];
     const Ready now = ready(tier);
     if (now.end > now.begin) out.push_back(now);
     if (now.end < tier.begin + tier.file->num_rows()) break;
@@ -82,6 +89,46 @@ void HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
                : std::pair<uint64_t, uint64_t>(0, 0);
   });
   read_.fetch_add(pages, std::memory_order_relaxed);
+}
+
+void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
+  if (held_ == tiers_.size()) return;
+  const size_t count = requests.size();
+  PooledArray<int64_t> ids(count);
+  PooledArray<uint32_t> places(count);
+  for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int64_t>(requests[i].row);
+  index().find(ids.data(), count, places.data());
+  // Those of each tier side by side, the others in front.
+  const auto tier_of = [&](uint32_t place) {
+    if (place == HotIndex::kNone || place < tiers_[held_].begin) return held_;
+    size_t t = held_;
+    while (t + 1 < tiers_.size() && place >= tiers_[t + 1].begin) ++t;
+    return t + 1;
+  };
+  std::vector<size_t> ends(tiers_.size() + 1, 0);
+  for (size_t i = 0; i < count; ++i) ++ends[tier_of(places[i])];
+  for (size_t t = 1; t < ends.size(); ++t) ends[t] += ends[t - 1];
+  std::vector<size_t> at(ends.size(), 0);
+  for (size_t t = 1; t < ends.size(); ++t) at[t] = ends[t - 1];
+  PooledArray<RowRequest> sorted(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t t = tier_of(places[i]);
+    const uint64_t row = t == held_ ? requests[i].row : places[i] - tiers_[t - 1].begin;
+    sorted[at[t]++] = {row, requests[i].place};
+  }
+  for (size_t t = held_; t < tiers_.size(); ++t) {
+    PooledArray<RowRequest> here(ends[t + 1] - ends[t]);
+    if (here.size() == 0) continue;
+    std::copy(sorted.data() + ends[t], sorted.data() + ends[t + 1], here.data());
+    Tier& tier = tiers_[t];
+    {
+      std::lock_guard lock(fork_mutex());
+      if (!tier.past) tier.past = std::make_unique<ReadFile>(tier.file->mapping, ReadFile::Caching::kPast);
+    }
+    read_rows(*tier.past, tier.file->offset, row_bytes_, here, out, tier.residency->counts());
+  }
+  requests.resize(ends[held_]);
+  std::copy(sorted.data(), sorted.data() + ends[held_], requests.data());
 }
 
 NearRows::Reads HotRows::reads() const {
@@ -102,7 +149,7 @@ size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* re
     return count;
   }
   PooledArray<uint32_t> places(count);
-  index_.get(*ids_, count_, num_rows_, "row", "the column").find(ids, count, places.data());
+  index().find(ids, count, places.data());
   for (const Ready& tier : tiers)
     if (tier.by_page) fetch(tier, places);
 

@@ -5,6 +5,9 @@
 // page cache: the kernel may take pages of it back, and the governor knows of it (Residency). Such a page is
 // read again, with many others, when a row of it is wanted: it holds rows that are wanted as often. Rows of a
 // tier that was not loaded yet come from the column itself.
+//
+// Tiers that memory has no place for are read past the page cache, row by row, where the column would be:
+// what one batch wants of them lies closer together, and several rows come with a read.
 #pragma once
 
 #include <atomic>
@@ -21,11 +24,13 @@ namespace gz {
 
 class HotRows : public NearRows {
  public:
-  // `ids`: int32 or int64, the rows of `column` that lie in the tiers, one after the other. Throws
-  // FormatError where they do not go together.
-  HotRows(const Feature& column, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers);
+  // `ids`: int32 or int64, the rows of `column` that lie in the tiers, one after the other. The first `held`
+  // tiers are held in memory. Throws FormatError where they do not go together.
+  HotRows(const Feature& column, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers,
+          size_t held);
 
   size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) override;
+  void read(PooledArray<RowRequest>& requests, char* out) override;
   Reads reads() const override;
 
  private:
@@ -34,6 +39,7 @@ class HotRows : public NearRows {
     std::unique_ptr<Residency> residency;
     uint64_t begin;                            // its first row's place
     std::unique_ptr<std::atomic<int>> doubts;  // looks for which it counts as not all in memory
+    std::unique_ptr<ReadFile> past;            // where it is not held, once it was read; under fork_mutex()
   };
   // What can be taken from a tier now: its rows up to the place `end`.
   struct Ready {
@@ -46,12 +52,14 @@ class HotRows : public NearRows {
   Ready ready(Tier& tier);
   std::vector<Ready> ready();
   void fetch(const Ready& tier, const PooledArray<uint32_t>& places);
+  const HotIndex& index() { return index_.get(*ids_, count_, num_rows_, "row", "the column"); }
 
   const std::shared_ptr<Feature> ids_;
   const uint64_t num_rows_;
   const size_t row_bytes_;
   std::vector<Tier> tiers_;
-  uint64_t count_ = 0;
+  size_t held_;         // the first of them
+  uint64_t count_ = 0;  // rows in all of them
   LazyHotIndex index_;
   std::atomic<uint64_t> looks_{0}, read_{0};
 };

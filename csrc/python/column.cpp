@@ -284,11 +284,13 @@ void bind_feature(nb::module_& m) {
           "cache"_a, "load"_a)
       .def(
           "use_hot",
-          [](const Feature& f, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers) {
-            f.source->use(std::make_shared<HotRows>(f, std::move(ids), std::move(tiers)));
+          [](const Feature& f, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers,
+             size_t held) {
+            f.source->use(std::make_shared<HotRows>(f, std::move(ids), std::move(tiers), held));
           },
-          "ids"_a, "tiers"_a,
-          "Files that hold rows which are read often, once more. Before the first gather.")
+          "ids"_a, "tiers"_a, "held"_a,
+          "Files that hold rows which are read often, once more; so many of them are held in memory. Before "
+          "the first gather.")
       .def("stats", &feature_stats)
       .def("resident_bytes",
            [](const Feature& f) {

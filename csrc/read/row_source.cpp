@@ -156,6 +156,7 @@ void RowSource::read(PooledArray<RowRequest>& requests, char* out) {
     if (!past_) past_ = std::make_unique<ReadFile>(mapping_, ReadFile::Caching::kPast);
   }
   misses_.fetch_add(requests.size(), std::memory_order_relaxed);
+  if (near_) near_->read(requests, out);
   const size_t rows = requests.size();
   read_rows(*past_, first_, row_bytes_, requests, out, residency_->counts());
   residency_->fetched(rows * row_bytes_);

@@ -15,17 +15,21 @@
 
 namespace gz {
 
-// Rows that lie nearer than in the file of a RowSource: a copy of those that are read most.
+// Rows that lie nearer than in the file of a RowSource: a copy of those that are read most, part of it in
+// memory.
 class NearRows {
  public:
   virtual ~NearRows() = default;
   // Copies those of the rows `ids`, which are below the number of rows, that are here: row ids[i] to the i-th
   // of `out`. Puts the others into `rest`, which has room for all, and returns how many these are.
   virtual size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) = 0;
+  // Reads those of `requests` that the copy holds on the disk: there they lie closer together. Leaves the
+  // others.
+  virtual void read(PooledArray<RowRequest>& requests, char* out) = 0;
 
   struct Reads {
-    uint64_t pages = 0;  // that had to be read for rows which were taken
-    uint64_t reads = 0, bytes = 0;
+    uint64_t pages = 0;             // that had to be read for rows which were taken
+    uint64_t reads = 0, bytes = 0;  // and what was read in all
     double seconds = 0;
   };
   virtual Reads reads() const = 0;

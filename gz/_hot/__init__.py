@@ -24,7 +24,7 @@ from gz._base.progress import Progress
 from gz._base.sizes import parse_memory
 from gz._hot import publish
 from gz._hot.lists import write_lists
-from gz._hot.rank import Counts, Seeds, counter, degrees, lists_within, most_read, sampled
+from gz._hot.rank import Counts, Seeds, counter, degrees, lists_within, most_read, rankable, sampled
 from gz._hot.rows import write_in_front
 from gz.manifest import EdgeType
 from gz.store import Store, open_store
@@ -61,7 +61,9 @@ def reorder(
         store: a path, or an open store.
         feature: a node column; by default all whose rows have 128 bytes or more, and the lists.
         t: its node type, which may be left out when there is one.
-        share: of the rows, the most that are put in front. What memory has no place for is not used.
+        share: of the rows, the most that are put in front; of a column that is stored in fewer bytes than it
+            shows, as many more as have the bytes that it would have, of those that training reads. What
+            memory has no place for is read from there where it lies closer together.
         seeds: what training starts from: the name of a split, ids, or ``{node type: ids}``. Without any,
             nodes that stand in most lists come first.
         fanouts: as training samples, from the seeds outward.
@@ -109,18 +111,26 @@ def reorder(
             counts = expanded = counters(types | ends)
             degrees(plain, counts, show)
         for of in sorted(types):
-            hot = most_read(counts[of], share, budget)
-            if start:
-                del counts[of]
             for name in (n for n, other in columns if other == of):
+                hot = most_read(counts[of], _rows_for(opened, name, of, share, budget), budget)
                 done[f"{of}/{name}"] = len(hot)
                 write_in_front(opened, name, of, hot, budget, place, show, check_disk)
-            del hot
+                del hot
+            if start:
+                del counts[of]
         most = min(1.0, _LIST_SHARES * share)
         for e in lists:
             graph, count = plain.graph(e), expanded[e[2]]
             done[e] = write_lists(opened, e, graph, count, most, budget, place, show, check_disk)
     return done
+
+
+def _rows_for(store: Store, name: str, t: str, share: float, budget: int) -> float:
+    """The share of a column's rows that takes as many bytes as `share` of what it shows, as far as so many
+    can be ranked; never less than `share`."""
+    column = store.feature(name, t)
+    more = share * column._read_bytes / column.nbytes
+    return max(share, min(1.0, more, rankable(budget) / len(column)))
 
 
 def _lists(store: Store, undo: bool) -> list[EdgeType]:

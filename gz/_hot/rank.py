@@ -20,6 +20,7 @@ _BATCH = 1024
 _MOST_SEEDS = 1 << 21  # of more, so many by chance: they rank the rows as well
 _TOP = 1 << 16  # rows sampled more often than this rank alike
 _STEP = 1 << 22  # counts looked at at once
+_RANKING = 48  # bytes for each row that is ranked
 
 Seeds = dict[str, NDArray[np.int64]]
 Counts = dict[str, NDArray[np.uint32]]  # by node type
@@ -93,6 +94,11 @@ def degrees(store: Store, counts: Counts, show: Progress) -> None:
             show.update(done, total, " edges")
 
 
+def rankable(budget: int) -> int:
+    """How many rows can be ranked within a budget."""
+    return budget // _RANKING
+
+
 def most_read(
     counts: NDArray[np.uint32], share: float, budget: int, as_fit: bool = False
 ) -> NDArray[np.int64]:
@@ -107,10 +113,10 @@ def most_read(
     most = min(int(share * len(counts)), int(histogram.sum()))
     if as_fit:
         most = min(most, budget // 96)
-    if 48 * most > budget:
+    if most > rankable(budget):
         raise ValueError(
-            f"to rank {most:,} rows takes {amount(48 * most)} of memory; allow more (memory=, --memory) or a "
-            "smaller share"
+            f"to rank {most:,} rows takes {amount(_RANKING * most)} of memory; allow more (memory=, "
+            "--memory) or a smaller share"
         )
     above = np.concatenate([np.cumsum(histogram[::-1])[::-1][1:], [0]])  # rows with a higher count
     level = int(np.argmax(above < most)) if most else _TOP  # the lowest of which some are taken

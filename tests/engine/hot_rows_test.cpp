@@ -69,14 +69,14 @@ struct Column {
     for (const char* name : {"x.gd", "ids.gd", "0.gd", "1.gd"}) unlink(path_of(name).c_str());
   }
   // In two tiers.
-  std::shared_ptr<HotRows> hot(const std::vector<int32_t>& ids, size_t first = 200) const {
+  std::shared_ptr<HotRows> hot(const std::vector<int32_t>& ids, size_t held = 2, size_t first = 200) const {
     auto list = written("ids.gd", DType::kInt32, {}, ids.data(), ids.size() * sizeof(int32_t));
     const std::string rows = rows_of(hot_ids());
     auto a = written("0.gd", DType::kUInt8, {kWidth}, rows.data(), first * kWidth);
     auto b =
         written("1.gd", DType::kUInt8, {kWidth}, rows.data() + first * kWidth, rows.size() - first * kWidth);
     tiers = {std::move(a), std::move(b)};
-    return std::make_shared<HotRows>(*file, std::move(list), tiers);
+    return std::make_shared<HotRows>(*file, std::move(list), tiers, held);
   }
 };
 
@@ -150,6 +150,61 @@ void test_pages_that_were_taken_back_are_read_again() {
   CHECK(hot->reads().pages > before + 4 && hot->reads().bytes > 0);
 }
 
+// What is left of `wanted` after those that lie in tiers were read, as [row, place]; all that was read is
+// right.
+std::vector<std::pair<uint64_t, uint64_t>> left_by(HotRows& hot, const std::vector<uint64_t>& wanted) {
+  PooledArray<RowRequest> requests(wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) requests[i] = {wanted[i], i};
+  std::vector<char> out(wanted.size() * kWidth, 'x');
+  hot.read(requests, out.data());
+  std::vector<std::pair<uint64_t, uint64_t>> left;
+  std::vector<char> is_left(wanted.size(), 0);
+  for (const RowRequest& r : requests) {
+    left.emplace_back(r.row, r.place);
+    is_left[r.place] = 1;
+  }
+  const std::string nothing(kWidth, 'x');
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto row = gz_test::row_of(wanted[i], kWidth);
+    CHECK(std::memcmp(out.data() + i * kWidth, is_left[i] ? nothing.data() : row.data(), kWidth) == 0);
+  }
+  return left;
+}
+
+// Of those that are not held, and no others; from several threads, and in a forked child.
+void test_rows_of_tiers_that_are_not_held_are_read_from_there() {
+  const Column column;
+  std::vector<uint64_t> wanted;
+  Rng rng(5);
+  for (int i = 0; i < 4000; ++i) wanted.push_back(rng.below(kRows));
+  for (size_t held : {0, 1, 2}) {
+    const auto hot = column.hot(hot_ids(), held);
+    const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
+    std::vector<std::pair<uint64_t, uint64_t>> expected;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const uint32_t place = index.find(wanted[i]);
+      const bool in_memory = held == 2 || (held == 1 && place < 200);
+      if (place == HotIndex::kNone || in_memory) expected.emplace_back(wanted[i], i);
+    }
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) threads.emplace_back([&] { CHECK(left_by(*hot, wanted) == expected); });
+    for (std::thread& t : threads) t.join();
+    CHECK((hot->reads().reads > 0) == (held < 2));
+    CHECK(hot->reads().pages == 0);
+    // One read brings many: of each tier at most as many are made as extents.cpp makes parts of a request.
+    CHECK(hot->reads().reads <= 3 * 64 * (2 - held));
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      CHECK(left_by(*hot, wanted) == expected);
+      _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(left_by(*hot, {}).empty());
+  }
+}
+
 template <class Call>
 bool is_format_error(Call&& call) {
   try {
@@ -175,8 +230,8 @@ void test_lists_that_break_the_rules_are_refused() {
   const std::vector<int32_t> ids = hot_ids();
   const auto list = written("ids.gd", DType::kInt32, {}, ids.data(), ids.size() * sizeof(int32_t));
   const auto narrow = written("0.gd", DType::kUInt8, {kWidth / 2}, rows_of(ids).data(), kWidth);
-  CHECK(is_format_error([&] { HotRows(*column.file, list, {narrow}); }));
-  CHECK(is_format_error([&] { HotRows(*column.file, column.file, {}); }));
+  CHECK(is_format_error([&] { HotRows(*column.file, list, {narrow}, 1); }));
+  CHECK(is_format_error([&] { HotRows(*column.file, column.file, {}, 0); }));
   const HotIndex index(*list, kHot, kRows);
   for (uint64_t i = 0; i < kHot; ++i) CHECK(index.find(static_cast<uint64_t>(ids[i])) == i);
   CHECK(index.find(1) == HotIndex::kNone);
@@ -188,6 +243,7 @@ int main() {
   set_num_threads(3);
   test_lists_that_break_the_rules_are_refused();
   test_pages_that_were_taken_back_are_read_again();
+  test_rows_of_tiers_that_are_not_held_are_read_from_there();
   test_threads_and_forks_take_the_rows_of_the_column();
   std::puts("ok");
 }

@@ -346,7 +346,7 @@ def test_rows_in_front_of_another_encoding_are_refused(tmp_path):
     writer.finish()
     column, tier = (gz.FeatureStore(p) for p in paths)
     with pytest.raises(gz.FormatError, match="must have the dtype and shape of their column"):
-        column._use_hot(gz.FeatureStore(tmp_path / "ids.gd"), [tier])
+        column._use_hot(gz.FeatureStore(tmp_path / "ids.gd"), [tier], 1)
 
 
 def test_an_encoding_that_is_none_is_not_written(tmp_path):

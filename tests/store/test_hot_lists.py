@@ -85,18 +85,23 @@ def same(a: gz.Sample, b: gz.Sample) -> None:
 # ---- which lists ----
 
 
-def test_lists_in_front_are_those_that_are_sampled_most(graph, store, monkeypatch):
-    """Each seed a batch, all neighbours of two hops: numpy counts in how many a node's list is read."""
+def test_lists_in_front_are_those_that_are_sampled_most_for_their_bytes(graph, store, monkeypatch):
+    """Each seed a batch, all neighbours of two hops: numpy counts in how many a node's list is read. Together
+    they are 98 % of what is read, and no more than that needs."""
     src, dst, seeds = graph
     monkeypatch.setattr(rank, "_BATCH", 1)
     found = gz.reorder(store, share=1.0, fanouts=[-1, -1])
     count = np.zeros(N, np.int64)
     for seed in seeds:
         count[np.union1d(src[dst == seed], [seed])] += 1
-    expected = np.lexsort((np.arange(N), -count))[: np.count_nonzero(count)]
+    worth = count / (4 * np.bincount(dst, minlength=N) + 16)
+    order = np.lexsort((np.arange(N), -worth))[: np.count_nonzero(count)]
+    served = np.cumsum(count[order]) / count.sum()
+    expected = order[: np.count_nonzero(served < 0.98) + 1]
+    assert len(expected) < len(order)
     ids = part(store, "ids")
     assert found["node", "to", "node"] == len(ids) == len(expected)
-    step = np.arange(len(ids)) * 64 // len(ids)  # in order of rank from step to step, of id inside of one
+    step = np.arange(len(ids)) * 64 // len(ids)  # in order of worth from step to step, of id inside of one
     for k in range(64):
         assert ids[step == k].tolist() == sorted(expected[step == k].tolist())
 
@@ -112,11 +117,11 @@ def test_their_bytes_are_at_most_twice_the_share_of_the_topology(graph, store):
     assert set(few) < set(part(store, "ids"))
 
 
-def test_without_seeds_they_are_those_of_nodes_that_stand_in_most_lists(graph, store):
+def test_without_seeds_they_are_those_of_nodes_that_stand_in_most_lists_for_their_bytes(graph, store):
     gz.reorder(store, share=0.05, seeds=None)
-    count = np.bincount(graph[0], minlength=N)
+    worth = np.bincount(graph[0], minlength=N) / (4 * np.bincount(graph[1], minlength=N) + 16)
     ids = part(store, "ids")
-    assert count[ids].min() >= np.delete(count, ids).max()
+    assert worth[ids].min() >= np.delete(worth, ids).max()
 
 
 def test_no_more_nodes_are_ranked_than_the_budget_allows(store, monkeypatch):
@@ -175,10 +180,10 @@ def test_samples_are_those_of_the_topology(graph, call, share, keep, tmp_path, m
         same(a, b)
     if call["fanouts"][0]:
         assert stats["hot"] > 0
-        # Where all that is sampled in an epoch is there, little else is read: those that are not of it.
+        # Where 98 % of what is sampled in an epoch are there, little else is read: those that are not of it.
         alone = opened.graph().sample(seeds[:100], [2], rng_seed=9)
         again = opened.graph().stats()
-        assert share < 0.5 or again["hot"] - stats["hot"] == 100
+        assert share < 0.5 or again["hot"] - stats["hot"] >= 95
         same(alone, gz.Graph(tmp_path / "s" / TOPOLOGY).sample(seeds[:100], [2], rng_seed=9))
 
 

@@ -165,11 +165,61 @@ def test_tiers_are_used_from_the_first_as_far_as_they_fit(graph, store, monkeypa
     topology = (store / "edges/node__to__node/in.gl").stat().st_size
     room = topology + N * 8 + 4096 + 5 * (sizes[0] * WIDTH * 4 + 4096)
     column = cold(store, monkeypatch, int((room + 5000) / 0.65))
-    assert len(column._hot) == 1 + 5
+    assert (len(column._hot), column._hot_held) == (1 + 16, 5)
+    again = pickle.loads(pickle.dumps(column))
+    assert (len(again._hot), again._hot_held) == (1 + 16, 5)
     ids, x = np.arange(N), graph[2]
     for _ in range(5):
         np.testing.assert_array_equal(column.gather(ids), x)
         evict(store / "nodes/node/x.gd")
+
+
+def test_rows_of_tiers_that_are_not_held_are_read_from_there_in_fewer_reads(tmp_path, monkeypatch):
+    """A third of those in a tier, as a batch wants them: side by side there, among others in the column."""
+    n, rng = 10 * N, np.random.default_rng(4)
+    x = rng.standard_normal((n, WIDTH)).astype(np.float32)
+    src, store = rng.permutation(n)[: n // 6], tmp_path / "s"
+    gz.ingest(store, edges=(src, src[::-1]), features={"x": x}, num_nodes=n)
+    monkeypatch.setattr(rows, "_TIER_BYTES", 1)
+    monkeypatch.setattr(rows, "_TIERS", 2)
+    assert gz.reorder(store, "x", seeds=None) == {"node/x": n // 8}
+    held, rest = np.split(in_front(store).astype(np.int64), 2)
+    assert set(rest) < set(src)
+    wanted = rng.permutation(rest)[: len(rest) // 3]
+    room = (store / "edges/node__to__node/in.gl").stat().st_size + 1.5 * len(held) * WIDTH * 4
+
+    def reads() -> int:
+        for tier in store.glob("nodes/node/x-hot-*"):
+            evict(tier)
+        column = cold(store, monkeypatch, int(room / 0.65))
+        assert column._hot_held == (1 if column._hot else 0)
+        np.testing.assert_array_equal(column.gather(wanted), x[wanted])
+        assert column.stats()["misses"] == len(wanted)
+        return column.stats()["reads"]
+
+    found = reads()
+    gz.reorder(store, "x", undo=True)
+    assert 0 < found < reads() / 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_column_stored_smaller_has_rows_in_front_for_as_many_bytes(graph, dtype, tmp_path, monkeypatch):
+    x = np.tile(graph[2], 4)  # 256 values
+    stored = {"float16": 512, "int8": 260}[dtype]
+    gz.ingest(tmp_path / "s", edges=graph[:2], features={"x": x}, dtype={"x": dtype}, num_nodes=N)
+    assert gz.reorder(tmp_path / "s", "x", share=0.05, seeds=None)["node/x"] == int(0.05 * 1024 / stored * N)
+    assert in_front(tmp_path / "s")[0] == np.bincount(graph[0], minlength=N).argmax()
+    read = len(np.unique(graph[0]))  # no row that nobody reads, and no more than can be ranked
+    assert gz.reorder(tmp_path / "s", "x", share=0.9, seeds=None)["node/x"] == read
+    monkeypatch.setattr("gz._hot.parse_memory", lambda _: 48 * N // 15)
+    assert gz.reorder(tmp_path / "s", "x", share=0.05, seeds=None)["node/x"] == N // 15
+
+
+def test_rows_that_are_small_on_the_disk_are_not_put_in_front(graph, tmp_path):
+    """int8 of 64 values has 68 bytes, and is read by the page."""
+    gz.ingest(tmp_path / "s", edges=graph[:2], features={"x": graph[2]}, dtype={"x": "int8"}, num_nodes=N)
+    with pytest.raises(ValueError, match="less than 128 bytes"):
+        gz.reorder(tmp_path / "s", "x", seeds=None)
 
 
 def test_what_is_in_front_is_held_after_whole_files_and_never_beside_its_column():

@@ -13,8 +13,10 @@ have it in its memory then, or not, and a run would meet a disk that changes und
 The device is measured before and after the run.
 
 Each run is added to benchmarks/results/papers_train.json as it is done (of those in memory the fastest stays:
-it is a limit); tables.py makes a table of all. The
-law beside them, GraphBolt's: batches/s = reads/s of the device / (rows of a batch x share missed).
+it is a limit); tables.py makes a table of all. Sessions get other hosts, some slower than others, which
+can be told by the build of the kernel: a run is compared with the limit of its own host, if that was
+measured. The law beside them, GraphBolt's: batches/s = reads/s of the device / (rows of a batch x share
+missed).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import platform
 import time
 from pathlib import Path
 
@@ -33,7 +36,7 @@ RESULT = _common.RESULTS / "papers_train.json"
 COLUMNS = (
     "profile, features", "limit", "batches/s", "of the processor's, rows/s", "rows a batch", "in front",
     "row cache", "read", "reads a batch", "of lists", "device, reads/s", "busy", "the law, batches/s",
-    "peak of the group", "others",
+    "peak of the group", "others", "host",
 )  # fmt: skip
 
 
@@ -84,7 +87,14 @@ def name_of(about: dict, args) -> str:
     ]
     if args.look_ahead:
         parts.append(f"look_ahead {args.look_ahead}")
+    if not args.limit:
+        parts.append(host(platform.release()))
     return ", ".join([*parts, f"scale {about['scale']:g}"])
+
+
+def host(kernel: str) -> str:
+    """What is last in the name of its kernel."""
+    return kernel.rsplit("-", 1)[-1]
 
 
 def measure(args, report) -> dict:
@@ -104,6 +114,7 @@ def measure(args, report) -> dict:
     bystanders = _common.Bystanders()
     done = run(command, int(args.limit * 2**30) if args.limit else None)
     found |= {"others": round(bystanders.share(), 2), "date": time.strftime("%Y-%m-%d %H:%M")}
+    found["host"] = host(platform.release())
     if args.limit:
         found["device"] = [device, best_device_rate(features, report)]  # a virtual disk's rate drifts
     losses = done.pop("losses", [])
@@ -111,10 +122,11 @@ def measure(args, report) -> dict:
 
 
 def limit_of(record: dict, found: dict) -> float | None:
-    """Rows a second of the same profile and dtype with everything in memory; any dtype where that was not
-    run. Rows, since the batches of a smaller graph have fewer."""
+    """Rows a second of the same profile with everything in memory, on the same host and of the same dtype;
+    any where that was not run. Rows, since the batches of a smaller graph have fewer."""
     runs = [r for r in record["runs"].values() if not r["limit"] and r["profile"] == found["profile"]]
-    runs = [r for r in runs if r["dtype"] == found["dtype"]] or runs
+    for key in ("host", "dtype"):
+        runs = [r for r in runs if r.get(key) == found.get(key)] or runs
     return max((r["batches_per_s"] * r["rows_per_batch"] for r in runs if "batches_per_s" in r), default=None)
 
 
@@ -146,6 +158,7 @@ def table(record: dict) -> str:
             f"{rate / reads:.2f}" if reads and rate else "",
             f"{r['peak_cgroup'] / 1e9:.1f} GB" if r.get("peak_cgroup") else "",
             f"{r['others']:.2f}",
+            r.get("host", ""),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

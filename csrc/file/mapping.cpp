@@ -85,6 +85,12 @@ Mapping::~Mapping() {
   ::close(fd_);
 }
 
+void Mapping::drop_pages() const {
+  if (writable_) return;  // pages that were written to would be lost
+  ::madvise(const_cast<std::byte*>(data()), size_, MADV_DONTNEED);
+  ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 void Mapping::advise(uint64_t offset, uint64_t bytes, Advice advice) const {
   if (!data_ || offset >= size_) return;
   const uint64_t begin = offset / kPage * kPage;

@@ -40,6 +40,8 @@ class Mapping {
   // Advice for the pages that [offset, offset + bytes) touches. Advice is a hint: a kernel that refuses is
   // ignored.
   void advise(uint64_t offset, uint64_t bytes, Advice advice) const;
+  // Has the kernel take back the file's pages, as far as no other process has them mapped.
+  void drop_pages() const;
   // Puts a copy in huge pages, filled from the file, where [offset, offset + bytes) of it is mapped, at once
   // for all who read it. `offset` is a page's; the last page counts whole. Gives up as soon as `wanted` is
   // false, or where the file cannot be read or memory cannot be had; returns whether the copy is there.

@@ -10,8 +10,12 @@
 namespace gz {
 namespace {
 
-constexpr size_t kProbes = 32;           // places of a tier that are looked up to see if it is in memory
-constexpr int kDoubts = 64;              // looks after one that found a place missing
+constexpr size_t kProbes = 32;  // places of a tier that are looked up to see if it is in memory
+constexpr int kDoubts = 64;     // looks after one that found a place missing
+// A tier too many is held where so often one page had to be read for this many rows, in looks at as many rows
+// as a part of those that are held.
+constexpr uint64_t kRowsAPage = 50, kLookShare = 2;
+constexpr int kShortLooks = 2;
 constexpr size_t kChunk = 2048;          // rows that a thread takes at once
 constexpr size_t kRowBytesAhead = 4096;  // of rows on their way
 
@@ -29,7 +33,7 @@ HotRows::HotRows(const Feature& column, std::shared_ptr<Feature> ids,
         !std::equal(file->shape.begin() + 1, file->shape.end(), column.shape.begin() + 1, column.shape.end()))
       refuse(*file, "rows that are hot must have the dtype and shape of their column");
     const uint64_t rows = file->num_rows();
-    const bool in_memory = tiers_.size() < held_;
+    const bool in_memory = tiers_.size() < this->held();
     auto residency = std::make_unique<Residency>(file->mapping, in_memory);
     residency->allow_loading(in_memory, governor::Hold::kHotRows);
     tiers_.push_back(
@@ -71,7 +75,7 @@ HotRows::Ready HotRows::ready(Tier& tier) {
 // The held tiers up to the first that is still being read.
 std::vector<HotRows::Ready> HotRows::ready() {
   std::vector<Ready> out;
-  for (size_t i = 0; i < held_; ++i) {
+  for (size_t i = 0, held = this->held(); i < held; ++i) {
     Tier& tier = tiers_[i];
     const Ready now = ready(tier);
     if (now.end > now.begin) out.push_back(now);
@@ -80,7 +84,7 @@ std::vector<HotRows::Ready> HotRows::ready() {
   return out;
 }
 
-void HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
+size_t HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
   Residency& there = *tier.by_page->residency;
   const uint64_t first = tier.by_page->file->offset;
   const size_t pages = there.fetch(places.size(), [&](size_t i) {
@@ -89,10 +93,31 @@ void HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
                : std::pair<uint64_t, uint64_t>(0, 0);
   });
   read_.fetch_add(pages, std::memory_order_relaxed);
+  return pages;
+}
+
+void HotRows::hold_fewer_if_short(uint64_t taken, uint64_t pages) {
+  const Tier* last = nullptr;
+  {
+    std::lock_guard lock(fork_mutex());
+    const size_t held = this->held();
+    lately_taken_ += taken;
+    lately_pages_ += pages;
+    const uint64_t rows = held < tiers_.size() ? tiers_[held].begin : count_;
+    if (lately_taken_ < rows / kLookShare) return;
+    short_looks_ = lately_pages_ > lately_taken_ / kRowsAPage ? short_looks_ + 1 : 0;
+    lately_taken_ = lately_pages_ = 0;
+    if (short_looks_ < kShortLooks || held < 2 || tiers_[held - 1].residency->loading()) return;
+    short_looks_ = 0;
+    last = &tiers_[held - 1];
+    held_.store(held - 1, std::memory_order_release);
+  }
+  last->file->mapping->drop_pages();
 }
 
 void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
-  if (held_ == tiers_.size()) return;
+  const size_t held = this->held();
+  if (held == tiers_.size()) return;
   const size_t count = requests.size();
   PooledArray<int64_t> ids(count);
   PooledArray<uint32_t> places(count);
@@ -100,8 +125,8 @@ void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
   index().find(ids.data(), count, places.data());
   // Those of each tier side by side, the others in front.
   const auto tier_of = [&](uint32_t place) {
-    if (place == HotIndex::kNone || place < tiers_[held_].begin) return held_;
-    size_t t = held_;
+    if (place == HotIndex::kNone || place < tiers_[held].begin) return held;
+    size_t t = held;
     while (t + 1 < tiers_.size() && place >= tiers_[t + 1].begin) ++t;
     return t + 1;
   };
@@ -113,10 +138,10 @@ void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
   PooledArray<RowRequest> sorted(count);
   for (size_t i = 0; i < count; ++i) {
     const size_t t = tier_of(places[i]);
-    const uint64_t row = t == held_ ? requests[i].row : places[i] - tiers_[t - 1].begin;
+    const uint64_t row = t == held ? requests[i].row : places[i] - tiers_[t - 1].begin;
     sorted[at[t]++] = {row, requests[i].place};
   }
-  for (size_t t = held_; t < tiers_.size(); ++t) {
+  for (size_t t = held; t < tiers_.size(); ++t) {
     PooledArray<RowRequest> here(ends[t + 1] - ends[t]);
     if (here.size() == 0) continue;
     std::copy(sorted.data() + ends[t], sorted.data() + ends[t + 1], here.data());
@@ -127,8 +152,8 @@ void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
     }
     read_rows(*tier.past, tier.file->offset, row_bytes_, here, out, tier.residency->counts());
   }
-  requests.resize(ends[held_]);
-  std::copy(sorted.data(), sorted.data() + ends[held_], requests.data());
+  requests.resize(ends[held]);
+  std::copy(sorted.data(), sorted.data() + ends[held], requests.data());
 }
 
 NearRows::Reads HotRows::reads() const {
@@ -150,8 +175,9 @@ size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* re
   }
   PooledArray<uint32_t> places(count);
   index().find(ids, count, places.data());
+  size_t pages = 0;
   for (const Ready& tier : tiers)
-    if (tier.by_page) fetch(tier, places);
+    if (tier.by_page) pages += fetch(tier, places);
 
   const size_t chunks = (count + kChunk - 1) / kChunk;
   std::vector<size_t> left(chunks, 0);
@@ -183,6 +209,7 @@ size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* re
     std::memmove(rest + n, rest + c * kChunk, left[c] * sizeof(RowRequest));
     n += left[c];
   }
+  hold_fewer_if_short(count - n, pages);
   return n;
 }
 

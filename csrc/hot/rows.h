@@ -7,7 +7,9 @@
 // tier that was not loaded yet come from the column itself.
 //
 // Tiers that memory has no place for are read past the page cache, row by row, where the column would be:
-// what one batch wants of them lies closer together, and several rows come with a read.
+// what one batch wants of them lies closer together, and several rows come with a read. Where pages of held
+// tiers have to be read again and again, more are held than there is room for: the last of them, whose rows
+// are read least, is held no longer.
 #pragma once
 
 #include <atomic>
@@ -29,6 +31,7 @@ class HotRows : public NearRows {
   HotRows(const Feature& column, std::shared_ptr<Feature> ids, std::vector<std::shared_ptr<Feature>> tiers,
           size_t held);
 
+  size_t held() const { return held_.load(std::memory_order_acquire); }
   size_t take(const int64_t* ids, size_t count, char* out, RowRequest* rest) override;
   void read(PooledArray<RowRequest>& requests, char* out) override;
   Reads reads() const override;
@@ -51,14 +54,19 @@ class HotRows : public NearRows {
   };
   Ready ready(Tier& tier);
   std::vector<Ready> ready();
-  void fetch(const Ready& tier, const PooledArray<uint32_t>& places);
+  size_t fetch(const Ready& tier, const PooledArray<uint32_t>& places);
+  void hold_fewer_if_short(uint64_t taken, uint64_t pages);
   const HotIndex& index() { return index_.get(*ids_, count_, num_rows_, "row", "the column"); }
 
   const std::shared_ptr<Feature> ids_;
   const uint64_t num_rows_;
   const size_t row_bytes_;
   std::vector<Tier> tiers_;
-  size_t held_;         // the first of them
+  std::atomic<size_t> held_;  // the first of them
+  // Rows taken from held tiers since the last look, and pages that were read for them; looks that found many
+  // pages, one after the other. Under fork_mutex().
+  uint64_t lately_taken_ = 0, lately_pages_ = 0;
+  int short_looks_ = 0;
   uint64_t count_ = 0;  // rows in all of them
   LazyHotIndex index_;
   std::atomic<uint64_t> looks_{0}, read_{0};

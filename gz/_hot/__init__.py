@@ -5,9 +5,9 @@ Which they are, a presampling pass tells: an epoch over the training seeds, as t
 there are no seeds, a node counts as often as it stands in the lists of others. Column and topology stay as
 they are, and with them every id, `get_tensor()` and all that reads them: what is hot lies together a second
 time. Rows lie in tiers that memory can hold from the first on, and which are read in order, gigabytes in
-seconds, when the column is first used; rows that are not among them are read as before
-(csrc/hot/rows). Lists lie in one file, a small part of the topology, which is used where the topology
-itself is not held (csrc/hot/lists).
+seconds, when the column is first used; rows of a tier that it cannot hold are read from there, for what a
+batch wants of them lies closer together than in the column (csrc/hot/rows). Lists lie in one file, a small
+part of the topology, which is used where the topology itself is not held (csrc/hot/lists).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["reorder"]
 
 _SMALLEST_ROW = 128  # bytes: smaller rows are read by the page (csrc/read/row_source.cpp)
 # Of a topology's bytes, in shares of the rows. A list is short beside a row and is asked for as soon as its
-# node is: all that an epoch samples should be there.
+# node is: nearly all that an epoch samples should be there.
 _LIST_SHARES = 2
 
 
@@ -53,17 +53,18 @@ def reorder(
 ) -> dict[str | EdgeType, int]:
     """Puts the rows and lists that training reads most in front, for all who open the store from now on.
 
-    They are copied, so nothing that reads the column changes, and the store grows by at most ``share`` of it,
-    and by twice that share of the topology. Each column, and the lists of each edge type, appear in their new
-    form at once; a killed call leaves the others as they were.
+    They are copied, so nothing that reads the column changes, and the store grows by at most ``share`` of it
+    (of what it shows, where it is stored smaller), and by twice that share of the topology. Each column, and
+    the lists of each edge type, appear in their new form at once; a killed call leaves the others as they
+    were.
 
     Args:
         store: a path, or an open store.
         feature: a node column; by default all whose rows have 128 bytes or more, and the lists.
         t: its node type, which may be left out when there is one.
         share: of the rows, the most that are put in front; of a column that is stored in fewer bytes than it
-            shows, as many more as have the bytes that it would have, of those that training reads. What
-            memory has no place for is read from there where it lies closer together.
+            shows, more of them, for as many bytes as that share of what it shows. What memory has no place
+            for is read from there, where it lies closer together.
         seeds: what training starts from: the name of a split, ids, or ``{node type: ids}``. Without any,
             nodes that stand in most lists come first.
         fanouts: as training samples, from the seeds outward.

@@ -170,7 +170,8 @@ def order_flags(p: argparse.ArgumentParser) -> None:
         type=float,
         default=0.125,
         metavar="PART",
-        help="of the rows, the most that are put in front (default: %(default)s)",
+        help="of the rows, the most that are put in front; more of a column that is stored smaller than it "
+        "shows, for as many bytes (default: %(default)s)",
     )
 
 

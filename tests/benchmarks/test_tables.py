@@ -153,6 +153,19 @@ def test_a_run_at_full_size_is_shown_beside_the_processors_limit_and_the_law(tab
     assert rows[4][1:4] == ["2 GiB", "SIGKILL", ""]
 
 
+def test_a_run_at_full_size_is_compared_with_the_limit_of_its_host(tables):
+    memory = {"limit": 0, "rows_per_batch": 159_000}
+    runs = {
+        "fast": trained(**memory, host="a", batches_per_s=3.2),
+        "slow": trained(**memory, host="b", batches_per_s=1.6),
+        "small": trained(**memory, host="b", batches_per_s=3.2, dtype="int8"),
+        "here": trained(host="b"),
+        "elsewhere": trained(host="c"),
+    }
+    limits = [tables.papers_train.limit_of({"runs": runs}, runs[name]) for name in ("here", "elsewhere")]
+    assert limits == [1.6 * 159_000, 3.2 * 159_000]
+
+
 @pytest.fixture
 def caps(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))

@@ -205,6 +205,36 @@ void test_rows_of_tiers_that_are_not_held_are_read_from_there() {
   }
 }
 
+// The last of two is held no longer where pages of both are taken back again and again; the first stays, and
+// both do where nothing is taken back.
+void test_fewer_tiers_are_held_where_memory_is_short() {
+  const Column column;
+  const auto hot = column.hot(hot_ids());
+  size_t all = 0;
+  Rng rng(7);
+  const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
+  for (int i = 0; i < 5000; ++i) all += index.find(rng.below(kRows)) != HotIndex::kNone;
+  wait_until([&] { return taken(*hot, 7) == all; });
+  for (int i = 0; i < 20; ++i) CHECK(taken(*hot, 7) == all);
+  CHECK(hot->held() == 2);
+  for (const auto& tier : column.tiers) evict(*tier->mapping);
+  unsigned char there = 1;
+  CHECK(mincore(const_cast<std::byte*>(column.tiers[0]->mapping->data()), 1, &there) == 0);
+  if (there & 1) return;  // a filesystem that keeps them in memory
+  for (int i = 0; i < 100 && hot->held() == 2; ++i) {
+    for (const auto& tier : column.tiers) evict(*tier->mapping);
+    taken(*hot, static_cast<uint64_t>(i));
+  }
+  CHECK(hot->held() == 1);
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& tier : column.tiers) evict(*tier->mapping);
+    CHECK(taken(*hot, 7) < all);
+  }
+  CHECK(hot->held() == 1);
+  CHECK(left_by(*hot, {300 * 7 % kRows}).empty());  // the 300th lies in the second tier
+  CHECK(left_by(*hot, {7}).size() == 1);            // the first
+}
+
 template <class Call>
 bool is_format_error(Call&& call) {
   try {
@@ -244,6 +274,7 @@ int main() {
   test_lists_that_break_the_rules_are_refused();
   test_pages_that_were_taken_back_are_read_again();
   test_rows_of_tiers_that_are_not_held_are_read_from_there();
+  test_fewer_tiers_are_held_where_memory_is_short();
   test_threads_and_forks_take_the_rows_of_the_column();
   std::puts("ok");
 }

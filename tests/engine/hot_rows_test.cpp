@@ -107,6 +107,21 @@ size_t taken(HotRows& hot, uint64_t seed) {
   return ids.size() - n;
 }
 
+// How many of the rows that taken() asks for lie in tiers.
+size_t hot_among(uint64_t seed) {
+  const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
+  Rng rng(seed);
+  size_t count = 0;
+  for (int i = 0; i < 5000; ++i) count += index.find(rng.below(kRows)) != HotIndex::kNone;
+  return count;
+}
+
+bool is_there(const Mapping& mapping) {
+  unsigned char page = 1;
+  CHECK(mincore(const_cast<std::byte*>(mapping.data()), 1, &page) == 0);
+  return page & 1;
+}
+
 void wait_until(const std::function<bool()>& holds) {
   for (int i = 0; i < 60'000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   CHECK(holds());
@@ -135,17 +150,12 @@ void test_threads_and_forks_take_the_rows_of_the_column() {
 void test_pages_that_were_taken_back_are_read_again() {
   const Column column;
   const auto hot = column.hot(hot_ids());
-  size_t all = 0;
-  Rng rng(7);
-  const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
-  for (int i = 0; i < 5000; ++i) all += index.find(rng.below(kRows)) != HotIndex::kNone;
+  const size_t all = hot_among(7);
   for (const auto& tier : column.tiers) evict(*tier->mapping);
   wait_until([&] { return taken(*hot, 7) == all; });  // both were read as a whole
   const uint64_t before = hot->reads().pages;
   for (const auto& tier : column.tiers) evict(*tier->mapping);
-  unsigned char there = 1;
-  CHECK(mincore(const_cast<std::byte*>(column.tiers[0]->mapping->data()), 1, &there) == 0);
-  if (there & 1) return;  // a filesystem that keeps them in memory
+  if (is_there(*column.tiers[0]->mapping)) return;  // a filesystem that keeps them in memory
   CHECK(taken(*hot, 7) == all);
   CHECK(hot->reads().pages > before + 4 && hot->reads().bytes > 0);
 }
@@ -210,17 +220,12 @@ void test_rows_of_tiers_that_are_not_held_are_read_from_there() {
 void test_fewer_tiers_are_held_where_memory_is_short() {
   const Column column;
   const auto hot = column.hot(hot_ids());
-  size_t all = 0;
-  Rng rng(7);
-  const HotIndex index(*Feature::open(path_of("ids.gd")), kHot, kRows);
-  for (int i = 0; i < 5000; ++i) all += index.find(rng.below(kRows)) != HotIndex::kNone;
+  const size_t all = hot_among(7);
   wait_until([&] { return taken(*hot, 7) == all; });
   for (int i = 0; i < 20; ++i) CHECK(taken(*hot, 7) == all);
   CHECK(hot->held() == 2);
   for (const auto& tier : column.tiers) evict(*tier->mapping);
-  unsigned char there = 1;
-  CHECK(mincore(const_cast<std::byte*>(column.tiers[0]->mapping->data()), 1, &there) == 0);
-  if (there & 1) return;  // a filesystem that keeps them in memory
+  if (is_there(*column.tiers[0]->mapping)) return;  // a filesystem that keeps them in memory
   for (int i = 0; i < 100 && hot->held() == 2; ++i) {
     for (const auto& tier : column.tiers) evict(*tier->mapping);
     taken(*hot, static_cast<uint64_t>(i));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/rng.h"
 #include "base/threads.h"
@@ -123,37 +124,35 @@ void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
   PooledArray<uint32_t> places(count);
   for (size_t i = 0; i < count; ++i) ids[i] = static_cast<int64_t>(requests[i].row);
   index().find(ids.data(), count, places.data());
-  // Those of each tier side by side, the others in front.
+  // The tier that a place lies in, or how many there are.
   const auto tier_of = [&](uint32_t place) {
-    if (place == HotIndex::kNone || place < tiers_[held].begin) return held;
+    if (place == HotIndex::kNone || place < tiers_[held].begin) return tiers_.size();
     size_t t = held;
     while (t + 1 < tiers_.size() && place >= tiers_[t + 1].begin) ++t;
-    return t + 1;
+    return t;
   };
-  std::vector<size_t> ends(tiers_.size() + 1, 0);
-  for (size_t i = 0; i < count; ++i) ++ends[tier_of(places[i])];
-  for (size_t t = 1; t < ends.size(); ++t) ends[t] += ends[t - 1];
-  std::vector<size_t> at(ends.size(), 0);
-  for (size_t t = 1; t < ends.size(); ++t) at[t] = ends[t - 1];
-  PooledArray<RowRequest> sorted(count);
+  std::vector<size_t> counts(tiers_.size() + 1, 0);
+  for (size_t i = 0; i < count; ++i) ++counts[tier_of(places[i])];
+  std::vector<PooledArray<RowRequest>> wanted(tiers_.size());
+  for (size_t t = held; t < tiers_.size(); ++t) wanted[t].resize(std::exchange(counts[t], 0));
+  size_t others = 0;
   for (size_t i = 0; i < count; ++i) {
     const size_t t = tier_of(places[i]);
-    const uint64_t row = t == held ? requests[i].row : places[i] - tiers_[t - 1].begin;
-    sorted[at[t]++] = {row, requests[i].place};
+    if (t == tiers_.size())
+      requests[others++] = requests[i];
+    else
+      wanted[t][counts[t]++] = {places[i] - tiers_[t].begin, requests[i].place};
   }
+  requests.resize(others);
   for (size_t t = held; t < tiers_.size(); ++t) {
-    PooledArray<RowRequest> here(ends[t + 1] - ends[t]);
-    if (here.size() == 0) continue;
-    std::copy(sorted.data() + ends[t], sorted.data() + ends[t + 1], here.data());
+    if (wanted[t].size() == 0) continue;
     Tier& tier = tiers_[t];
     {
       std::lock_guard lock(fork_mutex());
       if (!tier.past) tier.past = std::make_unique<ReadFile>(tier.file->mapping, ReadFile::Caching::kPast);
     }
-    read_rows(*tier.past, tier.file->offset, row_bytes_, here, out, tier.residency->counts());
+    read_rows(*tier.past, tier.file->offset, row_bytes_, wanted[t], out, tier.residency->counts());
   }
-  requests.resize(ends[held]);
-  std::copy(sorted.data(), sorted.data() + ends[held], requests.data());
 }
 
 NearRows::Reads HotRows::reads() const {

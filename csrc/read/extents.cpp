@@ -25,15 +25,20 @@ namespace gz {
 namespace {
 
 constexpr unsigned kDepth = 128;  // reads in flight of a call
-// Reading so much more is cheaper than another read, of which the processor's part alone takes 5 to 10 us; of
-// pages less, since what lies between them would take the place of others in the page cache.
-constexpr uint64_t kMergeGap = 8192, kMergePageGap = 4096;
+// What may lie between pages that are read together: it would take the place of others in the page cache. Of
+// rows it depends on the disk (read_cost.h).
+constexpr uint64_t kMergePageGap = 4096;
 constexpr uint64_t kLargestExtent = 64 << 10;  // unless a single row is larger
 constexpr size_t kBlockingThreads = 32;
 constexpr size_t kBuckets = 64;  // parts of a request that threads take one after the other
 
 [[noreturn]] void fail(int code, const Mapping& m, uint64_t offset, const char* why) {
   throw IoError(code, m.path(), "cannot read at byte " + std::to_string(offset) + ": " + why);
+}
+
+uint64_t device_of(const Mapping& m) {
+  struct stat st;
+  return ::fstat(m.fd(), &st) == 0 ? st.st_dev : 0;
 }
 
 uint64_t now_ns() {
@@ -52,7 +57,12 @@ class Extents {
  public:
   Extents(const ReadFile& file, uint64_t first, size_t row_bytes, PooledArray<RowRequest>& requests,
           char* out)
-      : file_(file), first_(first), row_bytes_(row_bytes), out_(out), sorted_(requests.size()) {
+      : file_(file),
+        first_(first),
+        row_bytes_(row_bytes),
+        out_(out),
+        gap_(out ? file.cost().next_gap() : kMergePageGap),
+        sorted_(requests.size()) {
     uint64_t low = UINT64_MAX, high = 0;
     for (const auto& r : requests) {
       low = std::min(low, r.row);
@@ -84,11 +94,10 @@ class Extents {
     const auto low = [&](size_t i) { return start_of(i) / unit * unit; };
     const auto high = [&](size_t i) { return (start_of(i) + row_bytes_ + unit - 1) / unit * unit; };
     e = {.offset = low(c.at), .bytes = high(c.at) - low(c.at), .begin = c.at, .end = c.at + 1};
-    const uint64_t gap = out_ ? kMergeGap : kMergePageGap;
     for (++c.at; c.at < c.end; ++c.at, ++e.end) {
       const uint64_t until = high(c.at) - e.offset;
       // A row that is asked for twice is read once, however large it is.
-      if (low(c.at) > e.offset + e.bytes + gap || until > std::max(kLargestExtent, e.bytes)) break;
+      if (low(c.at) > e.offset + e.bytes + gap_ || until > std::max(kLargestExtent, e.bytes)) break;
       e.bytes = until;
     }
     if (out_ && e.end == e.begin + 1 && e.offset == start_of(e.begin) && e.bytes == row_bytes_) {
@@ -130,6 +139,7 @@ class Extents {
   }
 
   const ReadFile& file() const { return file_; }
+  bool of_rows() const { return out_ != nullptr; }
 
  private:
   uint64_t start_of(size_t i) const { return first_ + sorted_[i].row * row_bytes_; }
@@ -159,6 +169,7 @@ class Extents {
   uint64_t first_;
   size_t row_bytes_;
   char* out_;
+  uint64_t gap_;  // bytes that may lie between two rows which are read together
   PooledArray<RowRequest> sorted_;
   size_t bounds_[kBuckets + 1];
   std::atomic<size_t> next_bucket_{0};
@@ -206,7 +217,8 @@ bool read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   Extents::Cursor cursor;
   std::exception_ptr error;
   bool more = true, taken = true;
-  uint64_t reads = 0, bytes = 0, waits = 0, in_flight = 0, ns = 0, looked = now_ns();
+  const uint64_t begun = now_ns();
+  uint64_t reads = 0, bytes = 0, waits = 0, in_flight = 0, ns = 0, looked = begun;
   const auto attempt = [&](auto&& step) {
     if (error) return;
     try {
@@ -244,6 +256,7 @@ bool read_with_ring(Ring& ring, Extents& extents, ReadCounts& counts) {
   counts.waits += waits;
   counts.in_flight += in_flight;
   counts.ns += ns;
+  if (extents.of_rows() && depth == ring.depth()) extents.file().note(reads, bytes, looked - begun);
   if (error) std::rethrow_exception(error);
   extents.leave(cursor);
   return taken;
@@ -329,7 +342,8 @@ bool only_mapping() {
   return only;
 }
 
-ReadFile::ReadFile(std::shared_ptr<const Mapping> mapping, Caching caching) : mapping_(std::move(mapping)) {
+ReadFile::ReadFile(std::shared_ptr<const Mapping> mapping, Caching caching)
+    : mapping_(std::move(mapping)), device_(device_of(*mapping_)) {
   // The same file even if another has taken its name since.
   const std::string same = "/proc/self/fd/" + std::to_string(mapping_->fd());
   if (caching == Caching::kPast && system::kDirect != 0) {

@@ -12,6 +12,7 @@
 
 #include "cache/row_slab.h"
 #include "file/mapping.h"
+#include "file/read_cost.h"
 #include "memory/pool.h"
 
 namespace gz {
@@ -49,9 +50,14 @@ class ReadFile {
   uint64_t offset_unit() const { return offset_unit_; }  // offsets and lengths are multiples of this
   uint64_t memory_unit() const { return memory_unit_; }  // and addresses of this
   const Mapping& mapping() const { return *mapping_; }
+  // Tells how long a call took that read rows of it with a full queue.
+  void note(uint64_t reads, uint64_t bytes, uint64_t ns) const { cost().note(last_call_, reads, bytes, ns); }
+  ReadCost& cost() const { return ReadCost::of(device_); }  // of its disk
 
  private:
   std::shared_ptr<const Mapping> mapping_;
+  uint64_t device_;
+  mutable ReadCost::Call last_call_;
   int fd_ = -1;
   bool direct_ = false;
   uint64_t offset_unit_ = 1, memory_unit_ = 1;

@@ -195,7 +195,7 @@ def train_dgl(args: argparse.Namespace, mapped: bool) -> dict:
             a._mmap.madvise(mmap.MADV_RANDOM)
     else:
         x = np.fromfile(where / "x.gd", np.float32, offset=4096).reshape(n, 128)
-    y = torch.from_numpy(np.fromfile(where / "y.gd", np.int64, offset=4096)[:n])
+    y = torch.from_numpy(np.fromfile(where / "y.gd", np.int16, offset=4096)[:n].astype(np.int64))
     x = torch.from_numpy(x)
     g = dgl.graph(
         ("csc", (torch.from_numpy(indptr), torch.from_numpy(indices), torch.zeros(0, dtype=torch.int64)))

@@ -264,6 +264,7 @@ def generate_store(
         num_nodes=g.num_nodes,
         undirected=papers.symmetric,
         memory=memory,
+        dtype={"y": "int16:int64"},
         meta={
             "generator": "papers100m.py",
             "profile": papers.profile,

@@ -190,9 +190,10 @@ def map_column(column: FeatureStore) -> Tensor:
 
 def stand_in(column: FeatureStore) -> Tensor:
     """A tensor with the shape and dtype of a column that is decoded as it is read, for ``take_rows``. It
-    takes no memory, and its values are NaN: they are not to be looked at."""
+    takes no memory, and its values are NaN, or the least: they are not to be looked at."""
     with torch.inference_mode(False):
-        tensor = torch.full((1,), math.nan, dtype=torch_dtype(column.dtype)).expand(column.shape)
+        nothing = -(1 << 63) if column.dtype == "int64" else math.nan
+        tensor = torch.full((1,), nothing, dtype=torch_dtype(column.dtype)).expand(column.shape)
     _columns[tensor] = column
     return tensor
 

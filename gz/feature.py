@@ -87,7 +87,8 @@ class FeatureStore:
     @property
     def stored(self) -> str:
         """The dtype in the file: ``dtype``, or one that is smaller, which rows are decoded from as they are
-        read: ``"float16"``, ``"bfloat16"``, or ``"int8"`` with a scale for each row."""
+        read: ``"float16"``, ``"bfloat16"``, or ``"int8"`` with a scale for each row, as float32; and whole
+        numbers of up to 32 bits, as int64."""
         return self._file.stored
 
     @property
@@ -189,8 +190,8 @@ class FeatureStore:
             ids: integers of any width, shape ``[n]``.
             out: a C-contiguous array or CPU tensor of shape ``[n, ...]`` and this dtype to write into; it may
                 lie over ``ids``. By default memory comes from a pool that it returns to when the result dies.
-            dtype: of the rows: ``"float32"`` where float16 or bfloat16 are stored, or those as they are
-                stored. By default the column's ``dtype``.
+            dtype: of the rows: ``"float32"`` where float16 or bfloat16 are stored, or those or whole numbers
+                as they are stored. By default the column's ``dtype``.
 
         Raises:
             IndexError: an id is negative or too large; nothing has been written.
@@ -241,6 +242,8 @@ class FeatureStore:
         """gz's name of a dtype that rows can be read as."""
         halves = self.stored in ("float16", "bfloat16")
         known = {self.dtype, *((self.stored, "float32") if halves else ())}
+        if self.dtype == "int64":
+            known.add(self.stored)
         kind = dtype_name(dtype)
         if kind not in known:
             others = " or ".join(sorted(known))

@@ -177,7 +177,7 @@ void verify_pair(const std::string& in_path, const std::string& out_path, int in
 void verify_feature(const std::string& path, int opened) {
   const auto f = Feature::open(path, opened);
   verify_checksum(*f->mapping, kData, "data");
-  if (f->dtype == DType::kInt8 && f->shown != DType::kInt8) verify_scaled(*f);
+  if (f->format(f->shown).scaled()) verify_scaled(*f);
   if (f->dtype != DType::kBool) return;
   const auto* bytes = reinterpret_cast<const uint8_t*>(f->mapping->data() + f->offset);
   const uint64_t i = first_wrong(f->bytes(), [&](uint64_t at) { return bytes[at] > 1; });

@@ -176,6 +176,34 @@ DecodeRows decoder_of(size_t values, DecodeBy by) {
   return decode_by_1<Row>;
 }
 
+// ---- rows of whole numbers, most of which are a label or a time: single ones ----
+
+template <class T>
+void widen(const char* const* rows, size_t count, size_t values, char* out) {
+  const size_t bytes = values * sizeof(T), ahead = rows_ahead(bytes);
+  for (size_t i = 0; i < std::min(count, ahead); ++i) fetch(rows[i], bytes);
+  for (size_t i = 0; i < count; ++i, out += values * sizeof(int64_t)) {
+    if (i + ahead < count) fetch(rows[i + ahead], bytes);
+    for (size_t v = 0; v < values; ++v) {
+      const int64_t value = load<T>(rows[i] + v * sizeof(T));
+      std::memcpy(out + v * sizeof value, &value, sizeof value);
+    }
+  }
+}
+
+DecodeRows widener_of(DType stored) {
+  switch (stored) {
+    case DType::kUInt8:
+      return widen<uint8_t>;
+    case DType::kInt8:
+      return widen<int8_t>;
+    case DType::kInt16:
+      return widen<int16_t>;
+    default:
+      return widen<int32_t>;
+  }
+}
+
 // ---- one row of int8 ----
 
 float scale_of(const float* row, size_t values, float largest) {
@@ -213,16 +241,18 @@ RowFormat::RowFormat(DType stored_, DType shown_, size_t values_)
     : stored(stored_), shown(shown_ == DType::kNone ? stored_ : shown_), values(values_) {
   stored_bytes = values * dtype_bytes(stored);
   shown_bytes = values * dtype_bytes(shown);
-  if (!plain() && stored == DType::kInt8) stored_bytes += kScaleBytes;
+  if (scaled()) stored_bytes += kScaleBytes;
 }
 
 bool known_encoding(DType stored, DType shown) {
-  if (shown == DType::kNone) return true;
-  return shown == DType::kFloat32 &&
-         (stored == DType::kFloat16 || stored == DType::kBFloat16 || stored == DType::kInt8);
+  using enum DType;
+  if (shown == kNone) return true;
+  if (shown == kFloat32) return stored == kFloat16 || stored == kBFloat16 || stored == kInt8;
+  return shown == kInt64 && (stored == kUInt8 || stored == kInt8 || stored == kInt16 || stored == kInt32);
 }
 
 DecodeRows row_decoder(const RowFormat& format, DecodeBy by) {
+  if (format.shown == DType::kInt64) return widener_of(format.stored);
   if (format.stored == DType::kFloat16) return decoder_of<Halves>(format.values, by);
   if (format.stored == DType::kBFloat16) return decoder_of<BFloats>(format.values, by);
   return decoder_of<ScaledBytes>(format.values, by);

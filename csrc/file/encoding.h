@@ -1,9 +1,10 @@
-// Rows that are stored smaller than they are read: float16, bfloat16 and int8, read as float32.
+// Rows that are stored smaller than they are read: float16, bfloat16 and int8, read as float32; and whole
+// numbers of up to 32 bits, read as int64.
 //
-// A row of float16 or bfloat16 is its values. A row of int8 is a float32, its scale, and then its values; a
-// value is read as the scale times the stored integer. A row has a scale of its own, so that it can be
-// written as it comes, and one that is far larger than the others costs only itself its precision; it lies
-// with the row, so that one read brings both.
+// A row of float16, bfloat16 or whole numbers is its values. One of int8 that is read as float32 is a
+// float32, its scale, and then its values; a value is read as the scale times the stored integer. A row has a
+// scale of its own, so that it can be written as it comes, and one that is far larger than the others costs
+// only itself its precision; it lies with the row, so that one read brings both.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct RowFormat {
   RowFormat(DType stored, DType shown, size_t values);
 
   bool plain() const { return shown == stored; }
+  bool scaled() const { return stored == DType::kInt8 && shown == DType::kFloat32; }
 
   DType stored, shown;
   size_t values;  // of a row

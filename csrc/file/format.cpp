@@ -145,7 +145,7 @@ class Checker {
            " are of an encoding that this gz does not know: " + "update gz");
     // Dimensions of 0 aside: sizes of rows are computed, and shapes shown, where there are no rows too.
     int64_t bytes = static_cast<int64_t>(dtype_bytes(f.shown == DType::kNone ? s.dtype : f.shown));
-    if (s.dtype == DType::kInt8 && f.shown != DType::kNone) bytes += sizeof(float);  // the scale of a row
+    if (RowFormat(s.dtype, f.shown, 0).scaled()) bytes += sizeof(float);  // the scale of a row
     uint64_t values = 1;
     for (uint32_t d = 0; d < kMaxDims; ++d) {
       if (d >= f.ndim && f.shape[d] != 0) fail("a dimension past ndim is not zero");

@@ -1,7 +1,7 @@
 """Anything array-like as numpy, with the dtype name the store knows it by; and rows as they are stored.
 
 A column may be stored smaller than it is read (csrc/file/encoding.h): as float16, bfloat16, or int8 with a
-scale for each row, and read as float32.
+scale for each row, and read as float32; or as whole numbers of up to 32 bits, and read as int64.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ _WIDER = {"uint16": "int32", "uint32": "int64"}
 
 
 _KEEP = ":keep"  # after a dtype: the column is read as it is stored
+_WIDE = ":int64"  # after one of these: it is read as int64
+_NARROW = ("uint8", "int8", "int16", "int32")
 _SCALE = 4  # bytes of a row of int8 before its values
 _VANISHED = 0.1  # of the values: what int8 may make 0 of without a word
 
@@ -36,7 +38,7 @@ class Column:
     dtype: str
     shape: tuple[int, ...] = ()
     unit: str | None = None  # of dates and times: what its integers count
-    stored: str | None = None  # where it is smaller in the file: float16, bfloat16 or int8, read as `dtype`
+    stored: str | None = None  # where it is smaller in the file, as one of these, and read as `dtype`
 
     @property
     def numpy(self) -> np.dtype:
@@ -46,7 +48,7 @@ class Column:
     @property
     def row(self) -> np.dtype:
         """One row as it lies in the file."""
-        if self.stored == "int8":
+        if self.stored == "int8" and self.dtype == "float32":
             return np.dtype((np.uint8, (_SCALE + math.prod(self.shape),)))
         return np.dtype((numpy_dtype(self.stored or self.dtype), self.shape))
 
@@ -80,8 +82,11 @@ def asked_for(column: Column, dtype: str | None, what: str) -> Column:
 
     What is made float16 or bfloat16 is read as float32, and so is int8 of fractions, with a scale for each
     row; what has that dtype already stays what it is. After `float16:keep` the column is one of float16.
+    What is made `int16:int64` is read as int64, whatever it is now.
     """
     kind = column.dtype if dtype is None else dtype.removesuffix(_KEEP)
+    if kind.removesuffix(_WIDE) in _NARROW and kind.endswith(_WIDE):
+        return Column(column.name, "int64", column.shape, column.unit, kind.removesuffix(_WIDE))
     if kind not in STORABLE:
         raise InputError(f"{what}: dtype {kind!r} cannot be stored; choose one of {', '.join(STORABLE)}")
     fractions = column.dtype in ("float16", "bfloat16", "float32", "float64")
@@ -94,13 +99,15 @@ def asked_for(column: Column, dtype: str | None, what: str) -> Column:
 def parsed_as(dtype: str | None) -> str | None:
     """What text is read as that is to be stored as `dtype`; None: what it looks like."""
     kind = None if dtype is None else dtype.removesuffix(_KEEP)
+    if kind is not None and kind.endswith(_WIDE):
+        return "int64"
     return "float32" if kind in ("float16", "bfloat16") else kind
 
 
 def dtype_name(dtype: Any) -> str:
     """gz's name of what numpy, torch or text call a dtype."""
     text = str(dtype).removeprefix("torch.")
-    if text.removesuffix(_KEEP) in STORABLE:
+    if text.removesuffix(_KEEP) in STORABLE or (text.endswith(_WIDE) and text.removesuffix(_WIDE) in _NARROW):
         return text
     with suppress(TypeError):
         text = np.dtype(dtype).name
@@ -154,13 +161,18 @@ def to_dtype(a: np.ndarray, column: Column, given: str, where: str = "", first_r
         a = _widened(a)
     if column.dtype == "bfloat16":
         return _halves(a, column, "bfloat16", where, first_row)
+    return _cast(a, column, column.dtype)
+
+
+def _cast(a: np.ndarray, column: Column, kind: str) -> np.ndarray:
+    """As `kind`, if every value is one."""
     with np.errstate(invalid="ignore"):  # NaN as an integer is found below
-        out = np.ascontiguousarray(a, dtype=column.numpy.newbyteorder("<"))
+        out = np.ascontiguousarray(a, dtype=numpy_dtype(kind).newbyteorder("<"))
     if out.dtype.kind in "iu" and a.dtype.kind in "iuf" and not np.can_cast(a.dtype, out.dtype):
         bad = out != a
         if bad.any():
             value = a[bad].flat[0]
-            raise InputError(f"column {column.name!r}: {value} is no {column.dtype}; choose another dtype")
+            raise InputError(f"column {column.name!r}: {value} is no {kind}; choose another dtype")
     return out
 
 
@@ -176,6 +188,8 @@ def _encoded(a: np.ndarray, column: Column, given: str, where: str, first_row: i
     if given == "bfloat16":
         a = _widened(a)
     assert column.stored is not None
+    if column.dtype == "int64":
+        return _cast(a, column, column.stored)
     if column.stored != "int8":
         return _halves(a, column, column.stored, where, first_row)
     if a.shape[1:] != column.shape:

@@ -115,6 +115,7 @@ def ingest(
         dtype: ``{column: dtype}``, or ``{"TYPE/COLUMN": dtype}``, what to store columns as. ``"float16"``,
             ``"bfloat16"`` and, of rows of fractions, ``"int8"`` (with a scale for each row) are smaller on
             the disk and in memory, and are read as float32; ``"float16:keep"`` is read as float16.
+            ``"int16:int64"`` (``uint8``, ``int8``, ``int32``) is stored as the first and read as int64.
         spec: a TOML file or a dict for heterogeneous graphs and many files (docs/ingest.md).
         adopt: use .npy features where they lie instead of copying them.
         overwrite: replace OUT if it is a store that holds no other files. The old store stays until the new

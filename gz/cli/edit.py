@@ -43,7 +43,8 @@ def register(commands: Any) -> None:
     add.add_argument("--replace", action="store_true", help=argparse.SUPPRESS)  # the old name of --overwrite
     add.add_argument(
         "--dtype",
-        help="to store them as: float16, bfloat16 or int8 are read as float32 (float16:keep: as float16)",
+        help="to store them as: float16, bfloat16 or int8 are read as float32 (float16:keep: as float16), "
+        "int16:int64 as int64",
     )
     add.add_argument(
         "--order",

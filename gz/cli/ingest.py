@@ -88,7 +88,7 @@ def _arguments(p: argparse.ArgumentParser) -> None:
         default=[],
         metavar="COLUMN=DTYPE",
         help="what to store a column as: float16, bfloat16 or int8 take a half or a quarter of the bytes and "
-        "are read as float32 (float16:keep: as float16); repeatable",
+        "are read as float32 (float16:keep: as float16), int16:int64 as int64; repeatable",
     )
     add("--spec", metavar="TOML", help="describes a graph of several types or many files; docs/ingest.md")
     add("--ogb", metavar="DIR", help="an OGB node- or link-prediction dataset folder as downloaded")

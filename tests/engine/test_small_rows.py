@@ -1,5 +1,6 @@
-"""Rows that are stored as float16, bfloat16 or int8 and read as float32: against numpy and torch, and the
-same whichever way they come, from the mapping, by deep queues, from the row cache, from the rows in front."""
+"""Rows that are stored as float16, bfloat16 or int8 and read as float32, or as narrow whole numbers and read
+as int64: against numpy and torch, and the same whichever way they come, from the mapping, by deep queues,
+from the row cache, from the rows in front."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from gz._base.dtypes import Column, asked_for, to_dtype
 from gz._base.memory_plan import Share
 
 SMALL = ["float16", "bfloat16", "int8"]
+NARROW = ["uint8", "int8", "int16", "int32"]  # whole numbers, read as int64
 N = 3000
 
 
@@ -35,10 +37,18 @@ def values(width: int = 130, rows: int = N) -> np.ndarray:
     return (rng.standard_normal((rows, width)) * 10.0 ** rng.integers(-3, 4, (rows, 1))).astype(np.float32)
 
 
+def whole(stored: str, shape: tuple[int, ...] = (), rows: int = N) -> np.ndarray:
+    """int64, from the least that fits to the most."""
+    info = np.iinfo(stored)
+    x = np.random.default_rng(6).integers(info.min, info.max, (rows, *shape), np.int64, endpoint=True)
+    x.reshape(rows, -1)[:2, :1] = [[info.min], [info.max]]
+    return x
+
+
 def write(path, x: np.ndarray, stored: str) -> str:
-    column = asked_for(Column("x", "float32", x.shape[1:]), stored, "x")
+    column = asked_for(Column("x", x.dtype.name, x.shape[1:]), stored, "x")
     writer = column.writer(path)
-    writer.append(to_dtype(x, column, "float32"))
+    writer.append(to_dtype(x, column, x.dtype.name))
     writer.finish(len(x))
     return str(path)
 
@@ -304,6 +314,65 @@ def test_all_of_a_column_is_refused_where_memory_has_no_room(tmp_path, monkeypat
     assert column.gather([1]).shape == (1, 130)
 
 
+# ---- whole numbers ----
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 50)])
+@pytest.mark.parametrize("stored", NARROW)
+def test_whole_numbers_are_read_as_int64(stored, shape, tmp_path):
+    x = whole(stored, shape)
+    column = gz.FeatureStore(write(tmp_path / "x.gd", x, f"{stored}:int64"))
+    assert (column.dtype, column.stored, column.shape) == ("int64", stored, x.shape)
+    assert column.nbytes == x.size * np.dtype(stored).itemsize
+    np.testing.assert_array_equal(column.get_tensor(), x)
+    assert column.get_tensor().dtype == np.int64
+    ids = np.random.default_rng(0).integers(0, N, 5000)
+    for out in (None, np.zeros((5000, *shape), np.int64), torch.zeros(5000, *shape, dtype=torch.int64)):
+        np.testing.assert_array_equal(np.asarray(column.gather(ids, out)), x[ids])
+    kept = column.gather(ids, dtype=stored)
+    assert kept.dtype == stored
+    np.testing.assert_array_equal(kept, x[ids])
+    np.testing.assert_array_equal(column[10:50:7], x[10:50:7])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(column)).gather(ids), x[ids])
+    with pytest.raises(ValueError, match="are not read as float32"):
+        column.gather([1], dtype="float32")
+    with pytest.raises(IndexError):
+        column.gather([0, N])
+    assert [e for _, e in gz.verify(column.path)] == [None]
+    assert f"stored={stored}" in repr(column)
+
+
+@pytest.mark.parametrize("shape", [(), (200,)])
+@pytest.mark.parametrize("stored", NARROW)
+def test_whole_numbers_that_are_not_in_memory_are_the_same(stored, shape, tmp_path):
+    """Single ones are read by the page, rows of 200 one by one and through the row cache."""
+    rows = 20_000 if shape else 400_000
+    x = whole(stored, shape, rows)
+    path = write(tmp_path / "x.gd", x, f"{stored}:int64")
+    column = gz.FeatureStore(path, 1 << 20, _share=Share(cache=1 << 20))
+    evict(path)
+    if column._file.resident_bytes() > column.nbytes // 2:
+        pytest.skip(f"{tmp_path} keeps files in memory")
+    ids = np.random.default_rng(1).permutation(rows)[:3000]
+    for _ in range(3):
+        np.testing.assert_array_equal(column.gather(ids), x[ids])
+        evict(path)
+    assert column.stats()["reads"] > 0
+
+
+@pytest.mark.parametrize("stored", NARROW)
+def test_a_whole_number_that_does_not_fit_is_refused(stored, tmp_path):
+    info = np.iinfo(stored)
+    column = asked_for(Column("y", "int64"), f"{stored}:int64", "y")
+    for bad in (info.min - 1, info.max + 1):
+        with pytest.raises(gz.InputError, match=f"'y': {bad} is no {stored}; choose another dtype"):
+            to_dtype(np.array([0, bad, 1]), column, "int64")
+    for bad in (0.5, np.nan):
+        with pytest.raises(gz.InputError, match=f"{bad} is no {stored}"):
+            to_dtype(np.array([0, bad]), column, "float64")
+    assert to_dtype(np.array([0.0, 5.0]), column, "float64").tolist() == [0, 5]
+
+
 # ---- the file ----
 
 
@@ -320,6 +389,21 @@ def test_a_file_written_by_hand_is_read_as_the_page_says(tmp_path):
     path = tmp_path / "x.gd"
     path.write_bytes(forge.sealed(head) + rows)
     assert gz.FeatureStore(path).get_tensor().tolist() == [[0.5, -1, 63.5], [0, 6, -254]]
+    assert [e for _, e in gz.verify(path)] == [None]
+
+
+def test_a_file_of_whole_numbers_written_by_hand_is_read_as_the_page_says(tmp_path):
+    rows = struct.pack("<3h", -1, 300, -32768)
+    head = bytearray(4096)
+    head[:8] = b"\x89GZF\r\n\x1a\n"
+    struct.pack_into("<4I", head, 8, 1, 0x01020304, 2, 4096)
+    struct.pack_into("<Q", head, 24, 4096 + len(rows))
+    struct.pack_into("<QQQI", head, 64, 4096, len(rows), forge.tree_hash(rows), 4)
+    struct.pack_into("<IIQ", head, 320, 1, 6, 3)
+    path = tmp_path / "y.gd"
+    path.write_bytes(forge.sealed(head) + rows)
+    column = gz.FeatureStore(path)
+    assert (column.get_tensor().tolist(), column.dtype) == ([-1, 300, -32768], "int64")
     assert [e for _, e in gz.verify(path)] == [None]
 
 
@@ -350,6 +434,9 @@ def test_rows_in_front_of_another_encoding_are_refused(tmp_path):
 
 
 def test_an_encoding_that_is_none_is_not_written(tmp_path):
-    for stored, shown in (("int16", "float32"), ("float16", "float64"), ("float32", "float32")):
+    for stored, shown in (
+        ("int16", "float32"), ("float16", "float64"), ("float32", "float32"),
+        ("int64", "int64"), ("int16", "int32"), ("float16", "int64"), ("bool", "int64"),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="cannot be read as"):
-            _engine.ColumnWriter(str(tmp_path / f"{stored}.gd"), stored, [3], shown)
+            _engine.ColumnWriter(str(tmp_path / f"{stored}-{shown}.gd"), stored, [3], shown)

@@ -234,6 +234,62 @@ def test_kept_columns_are_read_as_they_are_stored(kind, x, edges, tmp_path):
     assert torch.equal(got, want)
 
 
+# ---- whole numbers ----
+
+
+def test_labels_are_stored_narrow_and_read_as_int64(edges, tmp_path):
+    y = np.random.default_rng(4).integers(-1, 172, N)
+    np.save(tmp_path / "y.npy", y)
+    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
+    pq.write_table(pa.table({"y": y}), tmp_path / "y.parquet")
+    given = {
+        "array": y,
+        "floats": y.astype(np.float32),
+        "tensor": torch.from_numpy(y),
+        "npy": tmp_path / "y.npy",
+        "csv": tmp_path / "y.csv",
+        "parquet": tmp_path / "y.parquet",
+        "chunks": iter([y[:7], y[7:]]),
+        "rows": np.stack([y, y + 1], 1),
+    }
+    of_edges = np.random.default_rng(5).integers(0, 200, E)
+    gz.ingest(
+        tmp_path / "s",
+        edges=edges,
+        features=given,
+        edge_features={"kind": of_edges},
+        num_nodes=N,
+        dtype={**dict.fromkeys(given, "int16:int64"), "kind": "uint8:int64"},
+    )
+    store = gz.open(tmp_path / "s")
+    for name in given:
+        found = store.feature(name)
+        assert (found.dtype, found.stored) == ("int64", "int16"), name
+        np.testing.assert_array_equal(found.get_tensor(), given["rows"] if name == "rows" else y)
+    kind = store.edge_feature("kind")
+    assert (kind.dtype, kind.stored) == ("int64", "uint8")
+    np.testing.assert_array_equal(kind[np.argsort(store.graph().edge_ids)], of_edges)
+    assert sound(tmp_path / "s")
+    gz.export(tmp_path / "s", tmp_path / "out", "npy")
+    gz.ingest(tmp_path / "again", spec=tmp_path / "out/graph.toml")
+    assert column(tmp_path / "again", "array").stored == "int64"
+    np.testing.assert_array_equal(column(tmp_path / "again", "array").get_tensor(), y)
+
+
+def test_labels_by_the_command_line(edges, tmp_path, capsys):
+    np.save(tmp_path / "y.npy", np.arange(N) * 5)
+    np.save(tmp_path / "e.npy", edges)
+    call = ["ingest", f"{tmp_path}/s", "--edges", f"{tmp_path}/e.npy", "--features", f"y={tmp_path}/y.npy"]
+    assert main([*call, "--dtype", "y=uint8:int64"]) == 1
+    assert "column 'y': 260 is no uint8; choose another dtype" in capsys.readouterr().err
+    assert main([*call, "--dtype", "y=int16:int64"]) == 0
+    assert main(["info", f"{tmp_path}/s"]) == 0
+    assert "int64 60, stored as int16, 120 B" in " ".join(capsys.readouterr().out.split())
+    for wrong in ("int64:int64", "float16:int64", "int16:int32", "int16:"):
+        assert main([*call, "--dtype", f"y={wrong}", "--overwrite"]) == 1, wrong
+        assert "cannot be stored" in capsys.readouterr().err
+
+
 # ---- what cannot be ----
 
 

@@ -106,7 +106,7 @@ def with_unit(column: Column, unit: str | None, where: str) -> Column:
         raise InputError(
             f"{where}: column {column.name!r} is {is_}; the unit {unit!r} is for single integers"
         )
-    return Column(column.name, "int64", (), unit)
+    return Column(column.name, "int64", (), unit, column.stored)
 
 
 def _combined(name: str, table: Table, dtype: str | None) -> Column:

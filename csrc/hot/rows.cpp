@@ -17,6 +17,9 @@ constexpr int kDoubts = 64;     // looks after one that found a place missing
 // as a part of those that are held.
 constexpr uint64_t kRowsAPage = 50, kLookShare = 2;
 constexpr int kShortLooks = 2;
+// One more is held after so many looks, at which one page was read for this many rows at most.
+constexpr int kRoomyLooks = 2;
+constexpr uint64_t kRowsAPageThen = 500;
 constexpr size_t kChunk = 2048;          // rows that a thread takes at once
 constexpr size_t kRowBytesAhead = 4096;  // of rows on their way
 
@@ -97,23 +100,39 @@ size_t HotRows::fetch(const Ready& tier, const PooledArray<uint32_t>& places) {
   return pages;
 }
 
-void HotRows::hold_fewer_if_short(uint64_t taken, uint64_t pages) {
-  const Tier* last = nullptr;
+void HotRows::hold_what_fits(uint64_t taken, uint64_t pages) {
+  size_t held;
+  bool fewer, more;
   {
     std::lock_guard lock(fork_mutex());
-    const size_t held = this->held();
+    held = this->held();
     lately_taken_ += taken;
     lately_pages_ += pages;
     const uint64_t rows = held < tiers_.size() ? tiers_[held].begin : count_;
-    if (lately_taken_ < rows / kLookShare) return;
+    if (held == 0 || lately_taken_ < rows / kLookShare) return;
     short_looks_ = lately_pages_ > lately_taken_ / kRowsAPage ? short_looks_ + 1 : 0;
+    roomy_looks_ = lately_pages_ <= lately_taken_ / kRowsAPageThen ? roomy_looks_ + 1 : 0;
     lately_taken_ = lately_pages_ = 0;
-    if (short_looks_ < kShortLooks || held < 2 || tiers_[held - 1].residency->loading()) return;
-    short_looks_ = 0;
-    last = &tiers_[held - 1];
-    held_.store(held - 1, std::memory_order_release);
+    if (tiers_[held - 1].residency->loading()) return;
+    fewer = short_looks_ >= kShortLooks && held > 1;
+    more = roomy_looks_ >= kRoomyLooks && held < tiers_.size() && !were_too_many_;
   }
-  last->file->mapping->drop_pages();
+  if (fewer) hold(held, held - 1);
+  if (more && governor::beside_held() >= tiers_[held].file->mapping->size()) hold(held, held + 1);
+}
+
+void HotRows::hold(size_t before, size_t now) {
+  {
+    std::lock_guard lock(fork_mutex());
+    if (held() != before) return;  // another thread was first
+    held_.store(now, std::memory_order_release);
+    short_looks_ = roomy_looks_ = 0;
+    were_too_many_ |= now < before;
+  }
+  Residency& changed = *tiers_[std::min(before, now)].residency;
+  if (now > before) return changed.allow_loading(true, governor::Hold::kHotRows);
+  changed.claim_no_pages();
+  changed.mapping()->drop_pages();
 }
 
 void HotRows::read(PooledArray<RowRequest>& requests, char* out) {
@@ -208,7 +227,7 @@ size_t HotRows::take(const int64_t* ids, size_t count, char* out, RowRequest* re
     std::memmove(rest + n, rest + c * kChunk, left[c] * sizeof(RowRequest));
     n += left[c];
   }
-  hold_fewer_if_short(count - n, pages);
+  hold_what_fits(count - n, pages);
   return n;
 }
 

@@ -7,9 +7,10 @@
 // tier that was not loaded yet come from the column itself.
 //
 // Tiers that memory has no place for are read past the page cache, row by row, where the column would be:
-// what one batch wants of them lies closer together, and several rows come with a read. Where pages of held
-// tiers have to be read again and again, more are held than there is room for: the last of them, whose rows
-// are read least, is held no longer.
+// what one batch wants of them lies closer together, and several rows come with a read. How many are held is
+// a guess at first, made before the script has shown what it takes. Where pages of held tiers have to be read
+// again and again, it was too many: the last of them, whose rows are read least, is held no longer. Where
+// none have, and the script's peaks leave room for one more, that is held, too.
 #pragma once
 
 #include <atomic>
@@ -55,7 +56,8 @@ class HotRows : public NearRows {
   Ready ready(Tier& tier);
   std::vector<Ready> ready();
   size_t fetch(const Ready& tier, const PooledArray<uint32_t>& places);
-  void hold_fewer_if_short(uint64_t taken, uint64_t pages);
+  void hold_what_fits(uint64_t taken, uint64_t pages);
+  void hold(size_t before, size_t now);
   const HotIndex& index() { return index_.get(*ids_, count_, num_rows_, "row", "the column"); }
 
   const std::shared_ptr<Feature> ids_;
@@ -64,9 +66,11 @@ class HotRows : public NearRows {
   std::vector<Tier> tiers_;
   std::atomic<size_t> held_;  // the first of them
   // Rows taken from held tiers since the last look, and pages that were read for them; looks that found many
-  // pages, one after the other. Under fork_mutex().
+  // pages, and looks that found few, one after the other; whether fewer are held than once were. Under
+  // fork_mutex().
   uint64_t lately_taken_ = 0, lately_pages_ = 0;
-  int short_looks_ = 0;
+  int short_looks_ = 0, roomy_looks_ = 0;
+  bool were_too_many_ = false;
   uint64_t count_ = 0;  // rows in all of them
   LazyHotIndex index_;
   std::atomic<uint64_t> looks_{0}, read_{0};

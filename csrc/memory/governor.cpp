@@ -29,8 +29,9 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kReadBuffers = 16 * kMiB, kLeastReadBuffers = kMiB, kReadShare = 32;
 constexpr uint64_t kSmallCache = 4 * kMiB;
 constexpr uint64_t kPlenty = uint64_t{8} << 30;
-constexpr double kIdle = 30;    // without a row read, a process counts as idle
-constexpr double kFresh = 0.5;  // seconds for which a look is good enough, should there be no thread
+constexpr double kIdle = 30;      // without a row read, a process counts as idle
+constexpr double kPoolIdle = 10;  // seconds in which what the pool keeps must have been needed
+constexpr double kFresh = 0.5;    // seconds for which a look is good enough, should there be no thread
 
 double now() {
   using namespace std::chrono;
@@ -82,7 +83,7 @@ class Governor {
   }
 
   bool room_ahead(uint64_t bytes, bool known) {
-    if (now() - looked_at_.load(std::memory_order_relaxed) > kFresh) look();
+    look_if_old();
     std::lock_guard lock(mutex_);
     const uint64_t room = ahead_room_ - std::min(ahead_room_, ahead_begun_);
     // What a script does with a batch takes several times the batch. Until that was seen, only plenty will
@@ -123,9 +124,19 @@ class Governor {
     distribute(clients, needs, s.cache, orders);
   }
 
+  void look_if_old() {
+    if (now() - looked_at_.load(std::memory_order_relaxed) > kFresh) look();
+  }
+
   double sleep() {
     std::lock_guard lock(mutex_);
     return sleep_;
+  }
+
+  uint64_t beside_held() {
+    look_if_old();
+    std::lock_guard lock(mutex_);
+    return policy_.beside_held();
   }
 
   uint64_t read_buffers(unsigned threads) {
@@ -229,7 +240,11 @@ class Governor {
       (whole + hot_rows ? s.pages_held : s.pages_useful) += w.bytes;
       if (hot_rows && !whole) s.pages_of_hot_rows += w.bytes;
     }
-    s.pool = pool_bytes();
+    if (s.now - idle_at_ >= kPoolIdle) {
+      idle_at_ = s.now;
+      s.pool_idle = pool_idle();
+    }
+    s.pool = std::max(pool_bytes(), s.pool_idle);
     s.processes = 1 + others.count;
     s.trim_took = trim_took_;
     for (auto& n : needs)
@@ -273,7 +288,7 @@ class Governor {
   // One look at a time. Taken before mutex_, and never with a lock that is also taken around a fork.
   std::mutex look_mutex_;
   Container container_;
-  double active_at_ = -kIdle, trim_took_ = 0;
+  double active_at_ = -kIdle, trim_took_ = 0, idle_at_ = 0;
 
   std::mutex mutex_;  // for the rest; held only while figures are read and written
   Processes processes_;
@@ -357,6 +372,10 @@ void change_ahead(int64_t wanted, int64_t begun, int64_t there) {
 bool room_ahead(uint64_t bytes, bool known) {
   wake();
   return the_governor().room_ahead(bytes, known);
+}
+uint64_t beside_held() {
+  wake();
+  return the_governor().beside_held();
 }
 uint64_t read_buffers(unsigned threads) {
   return the_governor().read_buffers(threads);

@@ -79,6 +79,10 @@ void change_ahead(int64_t wanted, int64_t begun, int64_t there);
 // the script has already shown what it does with one.
 bool room_ahead(uint64_t bytes, bool known);
 
+// What the script's peaks, the reserve, batches ahead and the files that are to be held leave to other pages
+// of files.
+uint64_t beside_held();
+
 // What the buffers of reads in flight may take, for each of `threads`.
 uint64_t read_buffers(unsigned threads);
 

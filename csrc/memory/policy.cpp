@@ -70,7 +70,7 @@ MemoryOrders MemoryPolicy::decide(const MemoryState& s) {
   pages_and_room(s);
   MemoryOrders o;
   o.cache = s.cache;
-  o.pool = for_pool_;
+  o.pool = s.pool_idle ? std::min(for_pool_, s.pool - s.pool_idle) : for_pool_;
   o.loose = std::min(kMostPool, s.limit / kLooseShare / std::max(1u, s.processes));
   if (s.now - urgent_at_ < kCalm) o.pool = std::min(o.pool, s.pool);
   if (s.free < reserve_) make_up(s, o);
@@ -108,6 +108,7 @@ void MemoryPolicy::pages_and_room(const MemoryState& s) {
   const uint64_t low = lowest_room();
   const auto useful = static_cast<uint64_t>(static_cast<double>(minus(low, s.pages_held)) * kForPages);
   pages_ = s.pages_held + std::min(s.pages_useful, useful);
+  beside_held_ = minus(low, s.pages_held + std::max(s.held_by_all, s.ahead_wanted) + reserve_);
   const unsigned sharers = std::max(1u, s.sharers);
   // The kernel can take neither of these back.
   const uint64_t lasting = minus(lasting_.value(), reserve_);

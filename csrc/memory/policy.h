@@ -56,6 +56,7 @@ struct MemoryState {
   uint64_t cache_hits = 0;               // counter: rows that were not read because they were there
   uint64_t ahead = 0, ahead_wanted = 0;  // bytes of batches made ahead, and what all that are asked for take
   uint64_t pool = 0;                     // kept by the pool of output buffers
+  uint64_t pool_idle = 0;                // of that, what nobody has needed for a while
   double trim_took = 0;                  // seconds that trimming the heap took the last time
 };
 
@@ -83,6 +84,8 @@ class MemoryPolicy {
   uint64_t reserve() const { return reserve_; }
   uint64_t lowest_room() const { return recent_.value(); }  // what the script left at its peak
   uint64_t pages() const { return pages_; }
+  // What the script's peaks, the reserve, batches ahead and files that are to be held leave of memory.
+  uint64_t beside_held() const { return beside_held_; }
 
  private:
   void observe(const MemoryState& s);
@@ -99,7 +102,8 @@ class MemoryPolicy {
   double last_now_ = 0;
   RecentLow recent_{kWindow}, lasting_{kLongWindow};  // of the room
   uint64_t last_room_ = 0, swing_ = 0;
-  uint64_t reserve_ = 0, pages_ = 0, for_ahead_ = 0, for_pool_ = 0, for_cache_ = 0, spare_ = 0;
+  uint64_t reserve_ = 0, pages_ = 0, beside_held_ = 0, for_ahead_ = 0, for_pool_ = 0, for_cache_ = 0,
+           spare_ = 0;
   double new_low_at_ = 0, urgent_at_ = -1e9, grown_at_ = -1e9, cramped_since_ = -1, trimmed_at_ = -1e9;
   // Pages of files dropped and read again: counters at the last check, and how large the caches may be since
   // it found that they cost more reads than they save.

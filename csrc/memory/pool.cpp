@@ -63,6 +63,7 @@ struct Pool {
   std::mutex mutex;
   Shelf kept, loose;
   uint64_t in_use = 0;
+  uint64_t least_kept = 0;  // since pool_idle() was asked
   // memory/governor, which knows of containers, changes them.
   uint64_t limit = uint64_t{1} << 30, most = uint64_t{1} << 30;  // of `kept`, and of both
 };
@@ -113,7 +114,10 @@ PooledBuffer::PooledBuffer(size_t bytes) : capacity_(rounded(bytes)) {
   {
     std::lock_guard lock(p.mutex);
     p.in_use += capacity_;
-    if (p.kept.take(capacity_, large_)) return;
+    if (p.kept.take(capacity_, large_)) {
+      p.least_kept = std::min(p.least_kept, p.kept.bytes);
+      return;
+    }
     p.loose.take(capacity_, large_);
   }
   if (large_.data()) {
@@ -153,6 +157,12 @@ uint64_t pool_limit() {
 uint64_t pool_bytes() {
   std::lock_guard lock(pool().mutex);
   return pool().kept.bytes;
+}
+
+uint64_t pool_idle() {
+  Pool& p = pool();
+  std::lock_guard lock(p.mutex);
+  return std::min(std::exchange(p.least_kept, p.kept.bytes), p.kept.bytes);
 }
 
 uint64_t pool_loose_bytes() {

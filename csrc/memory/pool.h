@@ -20,8 +20,9 @@ namespace gz {
 uint64_t pool_limit();
 void set_pool_limit(uint64_t bytes, uint64_t loose = 0);  // kept in all: at most the larger of the two
 uint64_t pool_bytes();                                    // kept now, not in use
-uint64_t pool_loose_bytes();                              // kept as well, as far as the kernel has left them
-uint64_t pool_in_use();                                   // in large buffers that someone has now
+uint64_t pool_idle();         // of these, what nobody has taken since this was asked last
+uint64_t pool_loose_bytes();  // kept as well, as far as the kernel has left them
+uint64_t pool_in_use();       // in large buffers that someone has now
 // Has `hook` called whenever a large buffer is taken: who watches over memory starts with the first.
 void on_large_buffer(void (*hook)());
 

@@ -99,8 +99,8 @@ struct InTopology {
   void fetch(size_t count) const {
     t.fetch(count, [&](size_t j) { return address(j); }, sizeof(Id));
   }
-  void were_warm(size_t count) const {
-    if (t.held) t.held->read(count);
+  void were_read(size_t count, bool cold) const {
+    if (t.held && !cold) t.held->read(count);
   }
   [[noreturn]] void damaged(size_t j) const { t.damaged_index(static_cast<uint64_t>(positions[j])); }
 };
@@ -140,7 +140,9 @@ struct InCopyOrTopology {
       return std::pair(here ? whole.indices : whole.address(j), here ? 0 : sizeof(Id));
     });
   }
-  void were_warm(size_t) const {}
+  void were_read(size_t, bool) const {
+    if (t.residency && lists.elsewhere.size()) t.residency->drop_used();
+  }
   [[noreturn]] void damaged(size_t j) const {
     if (entry(j) != HotLists::kElsewhere) hot.damaged_entry(entry(j), t.num_other);
     whole.damaged(j);
@@ -254,10 +256,12 @@ void draw_and_read(const Topology& t, const Lists& lists, const Places& places, 
     draw_positions(lists, f, first, o, from, to, positions, owners);
     if (!cold) read_neighbours(t, places, neighbours, lists.offsets[from], lists.offsets[to]);
   });
-  if (!cold) return places.were_warm(count);
-  places.fetch(count);
-  parallel_for(count, kChunk * 8,
-               [&](size_t from, size_t to) { read_neighbours(t, places, neighbours, from, to); });
+  if (cold) {
+    places.fetch(count);
+    parallel_for(count, kChunk * 8,
+                 [&](size_t from, size_t to) { read_neighbours(t, places, neighbours, from, to); });
+  }
+  places.were_read(count, cold);
 }
 
 void pick_uniform(const Topology& t, const Frontier& f, int64_t first, const PickOptions& o,

@@ -19,6 +19,7 @@ constexpr uint64_t kStep = 4 << 20;
 // A load starts when this share of the file has been fetched piecemeal: by then random reads have cost about
 // as much as reading the rest in order will.
 constexpr uint64_t kLoadAfter = 64;
+constexpr uint64_t kLeastUsed = 64 << 20;  // bytes, before pages that were used are dropped
 constexpr int kMostLoads = 3;  // what is evicted again and again, or finds no room, does not fit after all
 
 // mincore tells the truth only to those who may write the file; to others it says that all is there.
@@ -71,6 +72,14 @@ void Residency::allow_loading(bool allowed, governor::Hold hold) {
 void Residency::claim_no_pages() {
   by_page_ = false;
   allow_loading(false);
+}
+
+void Residency::drop_used() {
+  const uint64_t bytes = unclaimed_.load(std::memory_order_relaxed);
+  if (by_page_ || may_load() || bytes < kLeastUsed || bytes < governor::beside_held()) return;
+  if (unclaimed_.exchange(0, std::memory_order_relaxed) == 0) return;  // another thread does it
+  mapping_->drop_pages();
+  map().forget();
 }
 
 uint64_t Residency::loaded() const {
@@ -133,7 +142,9 @@ void Residency::fetch_pages(PooledArray<RowRequest>& pages) {
   const uint64_t before = counts_.bytes;
   read_rows(*through_, 0, kPage, pages, nullptr, counts_);
   for (const RowRequest& page : pages) map().brought_in(page.row);
-  fetched(counts_.bytes - before);
+  const uint64_t bytes = counts_.bytes - before;
+  unclaimed_.fetch_add(bytes, std::memory_order_relaxed);
+  fetched(bytes);
 }
 
 }  // namespace gz

@@ -29,6 +29,9 @@ class Residency {
   void allow_loading(bool allowed, governor::Hold hold = governor::Hold::kWhole);
   // It is read by the page and seldom: others have the room in the page cache.
   void claim_no_pages();
+  // What was fetched of such a file has been used. Where it has become more than other files leave, its pages
+  // are dropped: the kernel would take theirs, too.
+  void drop_used();
   bool may_load() const { return may_load_.load(std::memory_order_relaxed); }
   // Bytes from the start of the file that the background load has brought in; 0 when there is none.
   uint64_t loaded() const;
@@ -113,7 +116,9 @@ class Residency {
   struct Load;  // shared with the background thread
 
   std::shared_ptr<Mapping> mapping_;
-  bool by_page_, can_tell_;
+  std::atomic<bool> by_page_;
+  bool can_tell_;
+  std::atomic<uint64_t> unclaimed_{0};  // bytes fetched since pages were dropped
   std::atomic<bool> may_load_{false};
   std::atomic<uint64_t> fetched_{0};
   mutable std::atomic<uint32_t> warm_looks_{0}, asked_{0};

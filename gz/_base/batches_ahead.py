@@ -94,8 +94,8 @@ class BatchesAhead:
             self._want()
 
     def reading(self, batches: Iterable[BatchAhead | None]) -> None:
-        """Notes that these are read together now: from here on they take what was expected of them. Until
-        they are made it would count as the script's, whose peaks are remembered, and a group is much."""
+        """Notes that these are read now: from here on they take what was expected of them. Until they are
+        made it would count as the script's, whose peaks are remembered, and a group is much."""
         with self._lock:
             for batch in batches:
                 if batch is not None and batch in self._batches:

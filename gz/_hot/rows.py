@@ -20,7 +20,7 @@ from gz._ingest.write.permute import permuted
 from gz.feature import FeatureStore
 from gz.store import Store
 
-_TIERS, _TIER_BYTES = 16, 64 << 20  # about so many, none smaller
+_TIERS, _TIER_BYTES = 32, 64 << 20  # about so many, none smaller
 
 
 def write_in_front(

@@ -191,6 +191,8 @@ class Stage:
             if self.indices is not None:
                 self._begin(work, self.indices)
             if work.index is not OVER and not work.put_off:
+                if self.done is not None:
+                    self._memory.reading((work.memory,))
                 work = self._step(work)
                 if self.done is not None:
                     self._note(work)

@@ -234,6 +234,22 @@ void test_buffers_are_used_again_and_bounded() {
   CHECK(pool_bytes() == 0);
 }
 
+void test_the_pool_tells_what_nobody_takes() {
+  set_pool_limit(64 << 20);
+  constexpr size_t kSize = 4 << 20;  // a size that the pool does not round
+  {
+    const PooledBuffer a(kSize), b(kSize);
+  }
+  (void)pool_idle();
+  CHECK(pool_bytes() == 2 * kSize && pool_idle() == 2 * kSize);
+  for (int i = 0; i < 3; ++i) const PooledBuffer one(kSize);
+  CHECK(pool_bytes() == 2 * kSize && pool_idle() == kSize);
+  const PooledBuffer c(kSize);
+  CHECK(pool_idle() == kSize);  // the other one
+  set_pool_limit(0);
+  CHECK(pool_bytes() == 0 && pool_idle() == 0);
+}
+
 void test_buffers_beyond_the_limit_stay_as_long_as_the_kernel_lets_them() {
   set_pool_limit(0, 64 << 20);
   constexpr size_t size = 16 << 20;
@@ -380,6 +396,7 @@ int main() {
   test_a_damaged_topology_is_an_error_not_a_wild_read();
   test_gather_copies_rows_of_every_size();
   test_buffers_are_used_again_and_bounded();
+  test_the_pool_tells_what_nobody_takes();
   test_buffers_beyond_the_limit_stay_as_long_as_the_kernel_lets_them();
   test_tree_hash_does_not_depend_on_the_split();
   test_the_smallest_quota_of_a_process_counts();

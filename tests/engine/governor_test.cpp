@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "checks.h"
+#include "fake_root.h"
 #include "memory/container.h"
 #include "memory/policy.h"
 #include "memory/pool.h"
@@ -24,34 +25,10 @@
 namespace {
 
 using namespace gz;
+using gz_test::FakeRoot;
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20, kGiB = uint64_t{1} << 30;
-
-// A folder that stands in for /.
-struct FakeRoot {
-  fs::path path = fs::temp_directory_path() / ("gz_governor_test_" + std::to_string(getpid()));
-  FakeRoot() { fs::create_directories(path); }
-  ~FakeRoot() { fs::remove_all(path); }
-
-  void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path / name).parent_path());
-    // By rename: a reader sees the old text or the new one.
-    std::ofstream(path / "part") << text;
-    fs::rename(path / "part", path / name);
-  }
-  void machine(uint64_t total, uint64_t available) const {
-    write("proc/meminfo", "MemTotal: " + std::to_string(total >> 10) + " kB\nMemFree: 1 kB\nMemAvailable:  " +
-                              std::to_string(available >> 10) + " kB\n");
-  }
-  void group(const std::string& name, const std::string& max, uint64_t current, uint64_t files) const {
-    const std::string at = "sys/fs/cgroup" + name;
-    write(at + "/memory.max", max + "\n");
-    write(at + "/memory.current", std::to_string(current) + "\n");
-    write(at + "/memory.stat", "anon 5\nactive_file " + std::to_string(files / 2) + "\ninactive_file " +
-                                   std::to_string(files - files / 2) + "\nworkingset_refault_file 77\n");
-  }
-};
 
 void test_the_tightest_group_counts() {
   const FakeRoot root;
@@ -222,6 +199,25 @@ void test_batches_ahead_do_not_push_out_files_to_be_held() {
   CHECK(room_with(8 * kGiB, 8 * kGiB) < 5 * kGiB / 2 - 1'500'000'000);
 }
 
+// What pages beside those files may take: nothing where the script's peaks and the files leave nothing,
+// however much is free now; batches ahead come first.
+void test_what_files_to_be_held_leave() {
+  double reserve = 0;
+  const auto left = [&](uint64_t held, uint64_t ahead) {
+    Play play(4 * kGiB, waves);
+    play.s.pages_held = held;
+    play.s.ahead_wanted = ahead;
+    play.run(20);
+    reserve = static_cast<double>(play.policy.reserve());
+    return static_cast<double>(play.policy.beside_held());
+  };
+  const double none = left(0, 0), all = 4.0 * kGiB - 1.6e9 - reserve;
+  CHECK(reserve >= 256 * kMiB && std::abs(none - all) < 10e6);
+  CHECK(std::abs(left(kGiB, 0) - (all - kGiB)) < 10e6);
+  CHECK(std::abs(left(kGiB, 500 * kMiB) - (all - kGiB - 500 * kMiB)) < 10e6);
+  CHECK(left(3 * kGiB, 0) == 0);
+}
+
 void test_a_cache_leaves_room_for_batches_ahead() {
   Play play(4 * kGiB, [](double) { return 1e9; });
   play.run(60);
@@ -249,6 +245,20 @@ void test_in_danger_the_pool_gives_back_and_nothing_is_begun() {
   CHECK(play.orders.pool == 0 && play.orders.ahead == 0);
   play.run(play.s.now + 2 * 3600);
   CHECK(play.orders.pool > 500 * kMiB && play.orders.ahead > 0);
+}
+
+void test_what_nobody_needs_of_the_pool_goes() {
+  Play play(4 * kGiB, [](double) { return 1e9; });
+  play.run(60);
+  play.s.pool = 300 * kMiB;
+  play.look();
+  CHECK(play.s.pool == 300 * kMiB);  // there is room for it
+  play.s.pool_idle = 200 * kMiB;
+  play.look();
+  CHECK(play.s.pool == 100 * kMiB);
+  play.s.pool_idle = 0;
+  play.look();
+  CHECK(play.s.pool == 100 * kMiB && play.orders.pool > 300 * kMiB);  // it may keep as much again
 }
 
 // What the kernel cannot take back is held only out of room that no peak of the last half hour needed.
@@ -494,8 +504,10 @@ int main() {
   test_files_to_be_held_come_before_the_cache();
   test_batches_ahead_go_first_then_the_cache();
   test_batches_ahead_do_not_push_out_files_to_be_held();
+  test_what_files_to_be_held_leave();
   test_a_cache_leaves_room_for_batches_ahead();
   test_in_danger_the_pool_gives_back_and_nothing_is_begun();
+  test_what_nobody_needs_of_the_pool_goes();
   test_a_peak_once_an_epoch_is_not_forgotten();
   test_the_pool_keeps_nothing_that_a_step_needs();
   test_the_heap_is_trimmed_where_peaks_come_near_the_limit();

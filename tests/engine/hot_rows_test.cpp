@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "checks.h"
+#include "fake_root.h"
 #include "file/writer.h"
 #include "hot/rows.h"
 
@@ -240,6 +241,44 @@ void test_fewer_tiers_are_held_where_memory_is_short() {
   CHECK(left_by(*hot, {7}).size() == 1);            // the first
 }
 
+// Where all rows of the first were there each time, the second is held, too, unless memory is short or the
+// first two were too many before.
+void test_more_tiers_are_held_where_there_is_room() {
+  const Column column;
+  const auto hot = column.hot(hot_ids(), 1);
+  const size_t all = hot_among(7);
+  CHECK(taken(*hot, 7) < all);
+  wait_until([&] { return taken(*hot, 7) == all; });
+  CHECK(hot->held() == 2);
+  CHECK(left_by(*hot, {300 * 7 % kRows}).size() == 1);
+  for (const auto& tier : column.tiers) evict(*tier->mapping);
+  if (is_there(*column.tiers[0]->mapping)) return;  // a filesystem that keeps them in memory
+  wait_until([&] {
+    for (const auto& tier : column.tiers) evict(*tier->mapping);
+    taken(*hot, 7);
+    return hot->held() == 1;
+  });
+  for (int i = 0; i < 100; ++i) taken(*hot, 7);
+  CHECK(hot->held() == 1);
+}
+
+void test_no_more_tiers_are_held_where_memory_is_short() {
+  const Column column;
+  const gz_test::FakeRoot root;
+  root.machine(uint64_t{1} << 36, 10 << 20);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {  // its governor has seen no other machine
+    setenv("GZ_SYSTEM_ROOT", root.path.c_str(), 1);
+    const auto hot = column.hot(hot_ids(), 1);
+    for (int i = 0; i < 100; ++i) taken(*hot, 7);
+    CHECK(hot->held() == 1);
+    _exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 template <class Call>
 bool is_format_error(Call&& call) {
   try {
@@ -276,10 +315,12 @@ void test_lists_that_break_the_rules_are_refused() {
 
 int main() {
   set_num_threads(3);
+  test_no_more_tiers_are_held_where_memory_is_short();  // before there is a governor
   test_lists_that_break_the_rules_are_refused();
   test_pages_that_were_taken_back_are_read_again();
   test_rows_of_tiers_that_are_not_held_are_read_from_there();
   test_fewer_tiers_are_held_where_memory_is_short();
+  test_more_tiers_are_held_where_there_is_room();
   test_threads_and_forks_take_the_rows_of_the_column();
   std::puts("ok");
 }

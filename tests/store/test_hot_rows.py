@@ -160,14 +160,14 @@ def test_tiers_are_used_from_the_first_as_far_as_they_fit(graph, store, monkeypa
     monkeypatch.setattr(rows, "_TIER_BYTES", 1)
     gz.reorder(store, share=0.5, seeds=None)
     sizes = [len(gz.FeatureStore(store / f)) for f in entry(store)["hot"]["rows"]]
-    assert len(sizes) == 16
+    assert len(sizes) == 32
     assert sum(sizes) == len(in_front(store))
     topology = (store / "edges/node__to__node/in.gl").stat().st_size
     room = topology + N * 8 + 4096 + 5 * (sizes[0] * WIDTH * 4 + 4096)
     column = cold(store, monkeypatch, int((room + 5000) / 0.65))
-    assert (len(column._hot), column._hot_held) == (1 + 16, 5)
+    assert (len(column._hot), column._hot_held) == (1 + 32, 5)
     again = pickle.loads(pickle.dumps(column))
-    assert (len(again._hot), again._hot_held) == (1 + 16, 5)
+    assert (len(again._hot), again._hot_held) == (1 + 32, 5)
     ids, x = np.arange(N), graph[2]
     for _ in range(5):
         np.testing.assert_array_equal(column.gather(ids), x)

@@ -63,11 +63,14 @@ def describe(store: Path) -> dict:
     opened = gz.open(store, cache=0)
     meta = opened.manifest.meta
     entry = opened.manifest.nodes["node"].columns["x"]
+    x = opened.feature("x")
     return {
         "profile": meta["profile"],
         "scale": meta["scale"],
-        "dtype": opened.feature("x").stored,
+        "dtype": x.stored,
+        "labels": opened.feature("y").stored,
         "order": "plain" if entry.hot is None else "hot first",
+        "in_front": sum(len(tier) for tier in x._hot[1:]) / len(x),
     }
 
 
@@ -134,6 +137,7 @@ def table(record: dict) -> str:
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + "---|" * len(COLUMNS)]
     for r in record["runs"].values():
         label = f"`{r['profile']}`, {r['dtype']}" + (", hot first" if r["order"] != "plain" else "")
+        label += f" ({r['in_front']:.0%} of the rows)" if r.get("in_front") else ""
         label += "" if r["scale"] == 1 else f", {r['scale']:.0%} of the size"
         label += f", `look_ahead={r['look_ahead']}`" if r.get("look_ahead") else ""
         limit = f"{r['limit']:g} GiB" if r["limit"] else "none, in memory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 from types import SimpleNamespace
 
 import torch
@@ -55,6 +56,25 @@ def test_where_memory_is_short_fewer_batches_are_made_ahead(homo, monkeypatch):
     run(lambda size: True)
     assert told[0] == (0, False)
     assert told[-1] == (max(sizes), True)
+
+
+def test_a_batch_is_there_for_the_governor_while_its_rows_are_read(homo, monkeypatch):
+    """Else what they take would count as the script's, whose peaks are remembered."""
+    held, seen, sizes = [], [], []
+    governor = SimpleNamespace(room_ahead=lambda *_: True, change_ahead=lambda *change: held.append(change))
+    monkeypatch.setattr(batches_ahead, "_engine", governor)
+    loader = gz_pyg.NeighborLoader(homo, [4, 3], batch_size=16, prefetch=1)
+    joined = loader._joined
+
+    def join(*args):
+        seen.append(tuple(map(sum, zip(*held, strict=True))))
+        return joined(*args)
+
+    loader._joined = join
+    for batch in loader:
+        sizes.append(sum(v.nbytes for v in flat(batch).values() if isinstance(v, torch.Tensor)))
+    expected = [0, *accumulate(sizes, max)][:-1]  # nobody knows how large the first will be
+    assert [(begun, there) for _, begun, there in seen] == [(0, size) for size in expected]
 
 
 def test_an_iteration_that_is_dropped_leaves_nothing_on_the_books(homo, monkeypatch):

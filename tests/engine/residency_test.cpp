@@ -81,7 +81,7 @@ void test_used_pages_stay_elsewhere() {
       CHECK(there(r) == kSize);
     });
   };
-  stay(2000 * kMiB, false, false);
+  stay(20'000 * kMiB, false, false);  // beside a reserve of a sixteenth of the machine
   stay(10 * kMiB, true, false);
   stay(10 * kMiB, false, true);
 }

@@ -70,7 +70,7 @@ def describe(store: Path) -> dict:
         "dtype": x.stored,
         "labels": opened.feature("y").stored,
         "order": "plain" if entry.hot is None else "hot first",
-        "in_front": sum(len(tier) for tier in x._hot[1:]) / len(x),
+        "in_front": len(gz.FeatureStore(store / entry.hot.ids, 0)) / len(x) if entry.hot else 0,
     }
 
 

@@ -85,8 +85,8 @@ def asked_for(column: Column, dtype: str | None, what: str) -> Column:
     What is made `int16:int64` is read as int64, whatever it is now.
     """
     kind = column.dtype if dtype is None else dtype.removesuffix(_KEEP)
-    if kind.removesuffix(_WIDE) in _NARROW and kind.endswith(_WIDE):
-        return Column(column.name, "int64", column.shape, column.unit, kind.removesuffix(_WIDE))
+    if (narrow := _narrow(kind)) is not None:
+        return Column(column.name, "int64", column.shape, column.unit, narrow)
     if kind not in STORABLE:
         raise InputError(f"{what}: dtype {kind!r} cannot be stored; choose one of {', '.join(STORABLE)}")
     fractions = column.dtype in ("float16", "bfloat16", "float32", "float64")
@@ -99,15 +99,21 @@ def asked_for(column: Column, dtype: str | None, what: str) -> Column:
 def parsed_as(dtype: str | None) -> str | None:
     """What text is read as that is to be stored as `dtype`; None: what it looks like."""
     kind = None if dtype is None else dtype.removesuffix(_KEEP)
-    if kind is not None and kind.endswith(_WIDE):
+    if kind is not None and _narrow(kind) is not None:
         return "int64"
     return "float32" if kind in ("float16", "bfloat16") else kind
+
+
+def _narrow(kind: str) -> str | None:
+    """What numbers that are read as int64 are stored as: int16, of `int16:int64`. None of anything else."""
+    stored = kind.removesuffix(_WIDE)
+    return stored if stored != kind and stored in _NARROW else None
 
 
 def dtype_name(dtype: Any) -> str:
     """gz's name of what numpy, torch or text call a dtype."""
     text = str(dtype).removeprefix("torch.")
-    if text.removesuffix(_KEEP) in STORABLE or (text.endswith(_WIDE) and text.removesuffix(_WIDE) in _NARROW):
+    if text.removesuffix(_KEEP) in STORABLE or _narrow(text) is not None:
         return text
     with suppress(TypeError):
         text = np.dtype(dtype).name
